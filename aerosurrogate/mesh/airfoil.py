@@ -1,0 +1,203 @@
+"""Airfoil sections as closed curves: NACA 4- and 5-digit families with real-valued digits, and coordinate files.
+
+A closed curve is an (n, 2) float array that starts at the trailing edge, runs over the upper side to the leading edge
+and back along the lower side: counter-clockwise, chord along x, no point repeated (the last one joins the first).
+Where a coordinate file has a blunt trailing edge, the joining segment is that edge.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerosurrogate.errors import InputError
+
+Curve = NDArray[np.float64]
+
+# Half thickness of the family over sqrt(x), x, x^2, x^3, x^4 for t = 0.2; the last one closes the trailing edge.
+THICKNESS = (0.2969, -0.1260, -0.3516, 0.2843, -0.1036)
+DESIGN_LIFT = 0.15  # lift coefficient of one unit of the first of five digits
+
+NAMED = re.compile(r"naca[\s_:-]*(\d{4,5})", re.IGNORECASE)
+REAL = re.compile(r"naca:((?:\d+(?:\.\d*)?|\.\d+)(?:_(?:\d+(?:\.\d*)?|\.\d+)){2,3})", re.IGNORECASE)
+
+
+def naca_digits(name: str) -> tuple[float, ...] | None:
+    """The digits in a NACA name, or None when the text is not one.
+
+    `naca2412` gives (2, 4, 12), `naca23012` gives (2, 3, 0, 12), and real-valued digits are written with underscores:
+    `naca:0.919_6.98_14.32` gives (0.919, 6.98, 14.32).
+    """
+    if match := NAMED.fullmatch(name.strip()):
+        digits = match[1]
+        return (*(float(digit) for digit in digits[:-2]), float(digits[-2:]))
+    if match := REAL.fullmatch(name.strip()):
+        return tuple(float(digit) for digit in match[1].split("_"))
+    return None
+
+
+def naca(digits: str | Sequence[float], points: int = 200) -> Curve:
+    """The closed curve (points, 2) of a NACA section of chord 1, leading edge at the origin, trailing edge at (1, 0).
+
+    Digits are a name ("2412", "naca23012"), or numbers in the digits' own units, real values welcome: three for the
+    4-digit family (camber in % of chord, its place in tenths, thickness in %), four for the 5-digit family (design lift
+    in 0.15, place of the camber in twentieths, 0 plain or 1 reflexed, thickness in %). `points` is even: the trailing
+    and the leading edge stand once each, the others in cosine spacing, as many above as below.
+    """
+    numbers = _numbers(digits)
+    if points < 8 or points % 2:
+        raise ValueError(f"a section needs an even number of points, at least 8, not {points}")
+    theta = np.linspace(0.0, np.pi, points // 2 + 1)
+    x = (1.0 - np.cos(theta)) / 2.0
+    powers = np.stack([np.sqrt(x), x, x**2, x**3, x**4], axis=1)
+    half = 5.0 * numbers[-1] / 100.0 * (powers @ np.array(THICKNESS))
+    half[-1] = 0.0
+    camber, slope = _camber4(*numbers[:2], x) if len(numbers) == 3 else _camber5(*numbers[:3], x)
+    across = np.stack([-np.sin(np.arctan(slope)), np.cos(np.arctan(slope))], axis=1)
+    middle = np.stack([x, camber], axis=1)
+    upper, lower = middle + half[:, None] * across, middle - half[:, None] * across
+    return np.concatenate([upper[::-1], lower[1:-1]])
+
+
+def _numbers(digits: str | Sequence[float]) -> tuple[float, ...]:
+    if isinstance(digits, str):
+        named = naca_digits(digits) or naca_digits(f"naca{digits}")
+        if named is None:
+            raise InputError(
+                "not a NACA section", seen=digits, remedy="write naca2412 or naca:0.919_6.98_14.32"
+            )
+        numbers = named
+    else:
+        numbers = tuple(float(digit) for digit in digits)
+    if len(numbers) not in (3, 4) or not np.all(np.isfinite(numbers)) or min(numbers) < 0:
+        raise InputError("a NACA section takes three or four digits, none negative", seen=numbers)
+    if not 0.1 <= numbers[-1] <= 60:
+        raise InputError(
+            "the thickness of a NACA section lies between 0.1 and 60 % of its chord", seen=numbers[-1]
+        )
+    if numbers[0] > 20:
+        raise InputError("the camber digit of a NACA section is at most 20", seen=numbers[0])
+    return numbers
+
+
+def _camber4(height: float, place: float, x: Curve) -> tuple[Curve, Curve]:
+    """Camber line and its slope at x: two parabolas that meet at the highest point."""
+    if height == 0:
+        return np.zeros_like(x), np.zeros_like(x)
+    if not 0 < place < 10:
+        raise InputError(
+            "a cambered section needs its camber between 0 and 10 tenths of the chord", seen=place
+        )
+    m, p = height / 100.0, place / 10.0
+    reach = np.where(x < p, p, 1.0 - p)
+    start = np.where(x < p, 0.0, 1.0 - 2.0 * p)
+    return m * (start + 2.0 * p * x - x**2) / reach**2, 2.0 * m * (p - x) / reach**2
+
+
+def _camber5(lift: float, place: float, reflex: float, x: Curve) -> tuple[Curve, Curve]:
+    """Camber line and its slope at x: a cubic up to r, then a line (plain) or a second cubic (reflexed).
+
+    The tables printed for whole digits follow from three demands, which hold for real digits too: the highest camber
+    stands at the given place, thin-airfoil theory gives the design lift and, reflexed, no moment about quarter chord.
+    """
+    if lift == 0:
+        return np.zeros_like(x), np.zeros_like(x)
+    if reflex not in (0, 1):
+        raise InputError("the third of five digits is 0 (plain) or 1 (reflexed)", seen=reflex)
+    p = place / 20.0
+    r = _reflexed_joint(p) if reflex else _plain_joint(p)
+    ratio = _ratio(r, p) if reflex else 0.0
+    first = _fourier(r, ratio)[0]
+    k1 = DESIGN_LIFT * lift / (np.pi * first)
+    line, slope = _cubic_camber(x, r, ratio)
+    return k1 * line, k1 * slope
+
+
+def _cubic_camber(x: Curve, r: float, ratio: float) -> tuple[Curve, Curve]:
+    """Camber and slope over k1, with ratio = k2 / k1."""
+    gain = np.where(x < r, 1.0, ratio)
+    fall = ratio * (1.0 - r) ** 3 + r**3
+    return (gain * (x - r) ** 3 - fall * x + r**3) / 6.0, (3.0 * gain * (x - r) ** 2 - fall) / 6.0
+
+
+def _fourier(r: float, ratio: float) -> tuple[float, float]:
+    """The coefficients A1 and A2 of the camber line (over k1) in thin-airfoil theory."""
+    theta = (np.arange(2000) + 0.5) * np.pi / 2000
+    slope = _cubic_camber((1.0 - np.cos(theta)) / 2.0, r, ratio)[1]
+    return 2.0 * float(np.mean(slope * np.cos(theta))), 2.0 * float(np.mean(slope * np.cos(2.0 * theta)))
+
+
+def _ratio(r: float, p: float) -> float:
+    """k2 / k1 that puts the highest camber at p."""
+    return (3.0 * (r - p) ** 2 - r**3) / (1.0 - r) ** 3
+
+
+def _plain_joint(p: float) -> float:
+    return _root(lambda r: r * (1.0 - np.sqrt(r / 3.0)) - p, p, low=p, high=1.0)
+
+
+def _reflexed_joint(p: float) -> float:
+    def moment(r: float) -> float:
+        first, second = _fourier(r, _ratio(r, p))
+        return first - second
+
+    # Below this joint the rear cubic would bend the same way as the front one.
+    return _root(moment, p, low=_plain_joint(p), high=min(3.0 * p, 0.95))
+
+
+def _root(function: Callable[[float], float], p: float, low: float, high: float) -> float:
+    from scipy.optimize import brentq
+
+    if not 0 < p < 1 or function(low) * function(high) > 0:
+        raise InputError(
+            "no camber line of the 5-digit family has its highest point there", seen=f"{20 * p:g}/20"
+        )
+    return float(brentq(function, low, high, xtol=1e-12))
+
+
+def read_dat(path: Path) -> Curve:
+    """The closed curve (n, 2) of a coordinate file, Selig (once around) or Lednicer (two sides, counts above them)."""
+    rows = _rows(path)
+    counts = rows[0]
+    if counts.min() > 1.5 and counts.sum() == len(rows) - 1:
+        upper = int(counts[0])
+        rows = np.concatenate([rows[1 : 1 + upper][::-1], rows[1 + upper :]])
+    return closed_curve(rows, str(path))
+
+
+def _rows(path: Path) -> Curve:
+    rows = []
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        words = line.replace(",", " ").split()
+        try:
+            values = [float(word) for word in words[:2]]
+        except ValueError:
+            values = []
+        if len(values) == 2 and len(words) <= 3:
+            rows.append(values)
+        elif words and rows:
+            raise InputError(f"{path}: line {number} is not a pair of coordinates", seen=line.strip()[:60])
+    table = np.array(rows, dtype=float).reshape(-1, 2)
+    if len(table) < 5:
+        raise InputError(f"{path}: too few coordinates for an airfoil", seen=f"{len(table)} points")
+    if not np.all(np.isfinite(table)):
+        raise InputError(f"{path}: coordinates that are not finite numbers")
+    return table
+
+
+def closed_curve(points: Curve, label: str) -> Curve:
+    """Points (n, 2) once around a section, in either direction and from any start, as a closed curve (see above)."""
+    apart = np.linalg.norm(points - np.roll(points, 1, axis=0), axis=1) > 1e-9 * np.ptp(points, axis=0).max()
+    points = points[apart]
+    x, y = points.T
+    area = 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y)) if len(points) > 2 else 0.0
+    if abs(area) < 1e-9 * float(np.ptp(x, initial=0.0)) ** 2 or len(points) < 5:
+        raise InputError(f"{label}: the coordinates enclose no area", seen=f"{len(points)} distinct points")
+    if area < 0:
+        points = points[::-1]
+    # A blunt trailing edge has two rearmost points: the start is the one after which the curve runs forward.
+    rear = np.flatnonzero(points[:, 0] >= points[:, 0].max() - 1e-9 * np.ptp(points[:, 0]))
+    start = rear[np.argmax(points[rear, 1])]
+    return np.roll(points, -int(start), axis=0)
