@@ -1,0 +1,89 @@
+"""What is said to a person: always on stderr, so that stdout holds results alone."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+_err = Console(stderr=True, highlight=False, soft_wrap=True)
+_out = Console(highlight=False)
+_quiet = False
+_SECONDS_BETWEEN_LINES = 10.0  # plain progress lines in a log: often enough to watch, rare enough to read
+
+
+def be_quiet(quiet: bool) -> None:
+    """Silence notes and progress for this process; warnings and errors still show."""
+    global _quiet
+    _quiet = quiet
+
+
+def note(text: str) -> None:
+    if not _quiet:
+        _err.print(text, markup=False)
+
+
+def warn(text: str) -> None:
+    _err.print(f"warning: {text}", markup=False, style="yellow")
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, results: bool = False) -> None:
+    """Show a table: on stdout if it is the command's result, else as a note on stderr."""
+    if _quiet and not results:
+        return
+    view = Table(title=title or None, title_justify="left", header_style="bold")
+    for i, column in enumerate(columns):
+        view.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+    for row in rows:
+        view.add_row(*(str(cell) for cell in row))
+    (_out if results else _err).print(view)
+
+
+@contextlib.contextmanager
+def progress(title: str, total: int, done: int = 0, unit: str = "") -> Iterator[Callable[..., None]]:
+    """Show how far a job is, its rate and the time left; yields `advance(steps=1, **figures)`.
+
+    On a terminal a bar, elsewhere a plain line now and then. `figures` (loss=..., rate=...) are shown beside it.
+    """
+    start, first = time.monotonic(), done
+    count, last_line = done, start
+
+    def figures_text(figures: dict[str, object]) -> str:
+        rate = (count - first) / max(time.monotonic() - start, 1e-9)
+        shown = {**figures, f"{unit or 'steps'}/s": f"{rate:.3g}"}
+        return "  ".join(f"{name} {value}" for name, value in shown.items())
+
+    if _quiet:
+        yield lambda steps=1, **figures: None
+    elif sys.stderr.isatty():
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[figures]}"),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=_err) as bar:
+            task = bar.add_task(title, total=total, completed=done, figures="")
+
+            def advance_bar(steps: int = 1, **figures: object) -> None:
+                nonlocal count
+                count += steps
+                bar.update(task, completed=count, figures=figures_text(figures))
+
+            yield advance_bar
+    else:
+
+        def advance_line(steps: int = 1, **figures: object) -> None:
+            nonlocal count, last_line
+            count += steps
+            now = time.monotonic()
+            if count >= total or now - last_line > _SECONDS_BETWEEN_LINES:
+                last_line = now
+                left = (now - start) / max(count - first, 1) * (total - count)
+                note(f"{title} {count}/{total}  {figures_text(figures)}  {left:.0f} s left")
+
+        yield advance_line

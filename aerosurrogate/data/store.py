@@ -1,0 +1,279 @@
+"""The data set store: a folder with `manifest.json` and safetensors shards, each holding one or more cases.
+
+Arrays are plain and memory-mapped: reading some rows of a case touches only those rows' pages. Each array is
+guarded by a CRC-32 for every block of rows, checked when the block is read, so that a damaged or truncated file is
+reported by name and never used. Rows of unstructured cases are shuffled once when written, skin first: any run of
+rows of either part is then a random subset.
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from aerosurrogate.data.case import Case, field_spec
+from aerosurrogate.errors import InputError
+from aerosurrogate.flow import Conditions
+from aerosurrogate.writing import replacing, write_json
+
+SCHEMA = 1
+BLOCK = 8192  # rows guarded by one check sum
+_DTYPES = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "BOOL": np.bool_, "I32": np.int32}
+
+
+@dataclass
+class Manifest:
+    """What a data set holds, readable by people and programs."""
+
+    source: str = ""  # where it came from: a path, a specification, a published set
+    format: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    cases: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> shard, counts, conditions, reference, ...
+    splits: dict[str, list[str]] = field(default_factory=dict)
+    fields: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> unit, where, components, statistics
+    left_out: dict[str, str] = field(default_factory=dict)  # name -> why
+    schema: int = SCHEMA
+
+
+def shuffled(case: Case, seed: int) -> Case:
+    """The case with its skin first and each part in random order; structured cases keep their order."""
+    if case.grid is not None:
+        return case
+    order = np.random.default_rng(seed).permutation(len(case.points))
+    order = np.concatenate([order[case.surface[order]], order[~case.surface[order]]])
+    result = case.take(order)
+    if case.cells is None:
+        return result
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return Case(**{**result.__dict__, "cells": place[case.cells]})
+
+
+def write_shard(path: Path, cases: Iterable[Case], *, half: bool = False) -> dict[str, dict[str, Any]]:
+    """Write cases into one shard and return their manifest entries; `half` stores fields and features in float16.
+
+    Positions, areas and distances stay in float32: forces are small differences of large sums.
+    """
+    tensors: dict[str, NDArray] = {}
+    entries: dict[str, dict[str, Any]] = {}
+    for case in cases:
+        for key, array in case.arrays().items():
+            array = array.astype(np.float32) if array.dtype.kind == "f" else array
+            if half and key.startswith(("fields/", "features/", "normals")):
+                array = _half(array)
+            tensors[f"{case.name}/{key}"] = np.ascontiguousarray(array)
+        entries[case.name] = _entry(case, path.name)
+    checks = {name: [zlib.crc32(block) for block in _blocks(array)] for name, array in tensors.items()}
+    metadata = {"schema": str(SCHEMA), "cases": json.dumps(entries), "checks": json.dumps(checks)}
+    with replacing(path) as temporary:
+        save_file(tensors, temporary, metadata)
+    return entries
+
+
+def _half(array: NDArray) -> NDArray:
+    """To float16 where its range allows; values beyond it stay in float32."""
+    return array.astype(np.float16) if np.abs(array).max(initial=0) < 6e4 else array
+
+
+def _blocks(array: NDArray) -> Iterable[bytes]:
+    for start in range(0, max(len(array), 1), BLOCK):
+        yield array[start : start + BLOCK].tobytes()
+
+
+def _entry(case: Case, shard: str) -> dict[str, Any]:
+    return {
+        "shard": shard,
+        "points": len(case.points),
+        "surface": int(case.surface.sum()),
+        "dimensions": case.dimensions,
+        "conditions": asdict(case.conditions) if case.conditions else None,
+        "reference": case.reference,
+        "grid": case.grid,
+        "symmetry": case.symmetry,
+        "tags": case.tags,
+    }
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    write_json(folder / "manifest.json", asdict(manifest))
+
+
+class StoredArray:
+    """One array of a shard: rows on demand, each block checked when it is first read."""
+
+    def __init__(self, name: str, path: Path, array: NDArray, checks: list[int]) -> None:
+        self.name, self.path, self.array, self._checks = name, path, array, checks
+        self._verified = np.zeros(len(checks), bool)
+
+    def rows(self, start: int, stop: int) -> NDArray:
+        """Rows start..stop as float32 (or the integer or bool type stored)."""
+        for block in range(start // BLOCK, -(-stop // BLOCK)):
+            self._verify(block)
+        return self._out(self.array[start:stop])
+
+    def pick(self, rows: NDArray[np.integer]) -> NDArray:
+        """Any rows, in the order given."""
+        for block in np.unique(rows // BLOCK):
+            self._verify(int(block))
+        return self._out(self.array[rows])
+
+    def _verify(self, block: int) -> None:
+        if self._verified[block]:
+            return
+        data = self.array[block * BLOCK : (block + 1) * BLOCK].tobytes()
+        if zlib.crc32(data) != self._checks[block]:
+            _damaged(self.path, f"array {self.name}, rows from {block * BLOCK}")
+        self._verified[block] = True
+
+    @staticmethod
+    def _out(array: NDArray) -> NDArray:
+        return array.astype(np.float32) if array.dtype.kind == "f" else np.array(array)
+
+
+def _damaged(path: Path, what: str) -> NoReturn:
+    raise InputError(f"damaged data file {path.name} ({what})", seen=path, remedy="run prepare again for this data set")
+
+
+def read_shard(path: Path) -> tuple[dict[str, StoredArray], dict[str, dict[str, Any]]]:
+    """Open a shard: its arrays by `case/array`, unread, and the manifest entries of its cases."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = struct.unpack("<Q", file.read(8))[0]
+            if 8 + length > size:
+                _damaged(path, "cut off in its header")
+            header = json.loads(file.read(length))
+    except FileNotFoundError:
+        raise InputError("data file is missing", seen=path, remedy="run prepare again for this data set") from None
+    except (struct.error, ValueError):
+        _damaged(path, "its header cannot be read")
+    metadata = header.pop("__metadata__")
+    checks = json.loads(metadata["checks"])
+    arrays = {}
+    for name, entry in header.items():
+        start, stop = entry["data_offsets"]
+        if 8 + length + stop > size:
+            _damaged(path, f"cut off in array {name}")
+        dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
+        empty = stop == start  # an empty file region cannot be mapped
+        view = np.empty(shape, dtype) if empty else np.memmap(path, dtype, "r", 8 + length + start, shape)
+        arrays[name] = StoredArray(name, path, view, checks[name])
+    return arrays, json.loads(metadata["cases"])
+
+
+class Dataset:
+    """A prepared data set, opened for reading."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        path = self.folder / "manifest.json"
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise InputError(
+                "no data set here (it has no manifest.json)",
+                seen=self.folder,
+                remedy="make one with `aerosurrogate prepare SOURCE --out DATASET`",
+            ) from None
+        except ValueError as error:
+            raise InputError(f"manifest cannot be read ({error})", seen=path, remedy="run prepare again") from None
+        if document.get("schema") != SCHEMA:
+            raise InputError(
+                f"data set has schema {document.get('schema')}, this version reads {SCHEMA}",
+                seen=path,
+                remedy="run prepare again",
+            )
+        self.manifest = Manifest(**document)
+        self._shards: dict[str, dict[str, StoredArray]] = {}
+
+    def names(self, split: str | None = None) -> list[str]:
+        """Cases of a split, or all."""
+        if split is None:
+            return list(self.manifest.cases)
+        if split not in self.manifest.splits:
+            raise InputError(
+                f"data set {self.folder} has no split of that name",
+                seen=split,
+                remedy=f"choose one of {', '.join(self.manifest.splits) or 'none: run prepare again'}",
+            )
+        return self.manifest.splits[split]
+
+    def array(self, case: str, key: str) -> StoredArray:
+        """One array of a case, unread: `dataset.array("naca-00012", "fields/p").rows(0, 1024)`."""
+        return self._arrays(case)[f"{case}/{key}"]
+
+    def _arrays(self, case: str) -> dict[str, StoredArray]:
+        shard = self._meta(case)["shard"]
+        if shard not in self._shards:
+            self._shards[shard], _ = read_shard(self.folder / shard)
+        return self._shards[shard]
+
+    def _meta(self, case: str) -> dict[str, Any]:
+        if case not in self.manifest.cases:
+            raise InputError(f"data set {self.folder} has no such case", seen=case, remedy="see its manifest.json")
+        return self.manifest.cases[case]
+
+    def case(self, name: str, rows: NDArray[np.integer] | None = None) -> Case:
+        """A case as stored, or only some rows of it (read without reading the others)."""
+        meta, prefix = self._meta(name), f"{name}/"
+        stored = {k[len(prefix) :]: a for k, a in self._arrays(name).items() if k.startswith(prefix)}
+        if rows is None:
+            arrays = {k: a.rows(0, len(a.array)) for k, a in stored.items()}
+        else:
+            arrays = {k: a.pick(rows) for k, a in stored.items() if k != "cells"}
+        groups: dict[str, dict[str, NDArray]] = {"fields": {}, "features": {}}
+        for key in [k for k in arrays if "/" in k]:
+            group, _, field_name = key.partition("/")
+            groups[group][field_name] = arrays.pop(key)
+        parts: dict[str, Any] = {**arrays, **groups}
+        return Case(
+            name=name,
+            **parts,
+            conditions=Conditions(**meta["conditions"]) if meta["conditions"] else None,
+            reference=meta["reference"],
+            grid=tuple(meta["grid"]) if meta["grid"] and rows is None else None,
+            symmetry=meta["symmetry"],
+            tags=meta["tags"],
+        )
+
+    def skin_rows(self, name: str) -> int:
+        """How many rows of an unstructured case are skin; they come first."""
+        return self._meta(name)["surface"]
+
+
+def field_table(cases: Iterable[Case]) -> dict[str, dict[str, Any]]:
+    """Unit, place, components, and range, mean and spread of each channel of each field over some cases."""
+    sums: dict[str, list[NDArray]] = {}
+    for case in cases:
+        for name, values in case.fields.items():
+            where = field_spec(name).where
+            rows = values if where == "all" else values[case.surface == (where == "surface")]
+            if not len(rows):
+                continue
+            v = rows.astype(np.float64)
+            n = np.full(v.shape[1], float(len(v)))
+            entry = sums.setdefault(name, [np.zeros_like(n), 0 * n, 0 * n, n * np.inf, -n * np.inf])
+            for i, value in enumerate((n, v.sum(0), (v**2).sum(0))):
+                entry[i] = entry[i] + value
+            entry[3], entry[4] = np.minimum(entry[3], v.min(0)), np.maximum(entry[4], v.max(0))
+    table = {}
+    for name, (count, total, square, low, high) in sums.items():
+        mean = total / count
+        spec = field_spec(name)
+        table[name] = {
+            "unit": spec.unit,
+            "where": spec.where,
+            "components": len(mean),
+            "mean": mean.tolist(),
+            "std": np.sqrt(np.maximum(square / count - mean**2, 0)).tolist(),
+            "min": low.tolist(),
+            "max": high.tolist(),
+        }
+    return table

@@ -1,0 +1,17 @@
+"""What several tests share: real data made by others, and one thread a test process."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the suite runs one process a core
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real files made by others, where it is at hand."""
+    folder = Path(__file__).parents[1] / ".." / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("needs the folder ../shared/data, which is not part of the repository")
+    return folder.resolve()

@@ -1,0 +1,115 @@
+"""The store gives back what was written, part or whole, and never damaged rows."""
+
+import numpy as np
+import pytest
+
+from aerosurrogate.data.case import Case
+from aerosurrogate.data.store import BLOCK, Dataset, Manifest, shuffled, write_manifest, write_shard
+from aerosurrogate.errors import InputError
+from aerosurrogate.flow import Conditions
+
+
+def make_case(n: int = 3 * BLOCK + 17, name: str = "one") -> Case:
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(n, 3)).astype(np.float32)
+    return Case(
+        name=name,
+        points=points,
+        surface=rng.random(n) < 0.2,
+        normals=points,
+        areas=rng.random(n).astype(np.float32),
+        fields={"p": rng.normal(size=(n, 1)).astype(np.float32), "U": points * 2},
+        conditions=Conditions(20.0, 4.0, ground=True),
+        reference={"cd": 0.3},
+        tags={"kind": "estate"},
+    )
+
+
+@pytest.fixture
+def stored(tmp_path):
+    case = make_case()
+    entries = write_shard(tmp_path / "a.safetensors", [case])
+    write_manifest(tmp_path, Manifest(cases=entries, splits={"train": ["one"]}))
+    return tmp_path, case
+
+
+def test_a_case_comes_back_equal(stored):
+    folder, case = stored
+    back = Dataset(folder).case("one")
+    for key, array in case.arrays().items():
+        assert np.array_equal(array, back.arrays()[key]), key
+    assert (back.conditions, back.reference, back.tags) == (case.conditions, case.reference, case.tags)
+
+
+def test_rows_come_back_in_the_order_asked(stored):
+    folder, case = stored
+    rows = np.array([5, BLOCK + 3, 0])
+    part = Dataset(folder).case("one", rows)
+    assert np.array_equal(part.fields["p"], case.fields["p"][rows])
+
+
+def test_one_flipped_byte_is_reported_by_name_and_only_where_it_lies(stored):
+    folder, _ = stored
+    path = folder / "a.safetensors"
+    array = Dataset(folder).array("one", "fields/p")
+    offset = array.array.offset + (BLOCK + 5) * 4
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(data)
+    fresh = Dataset(folder).array("one", "fields/p")
+    fresh.rows(0, BLOCK)  # the sound block is still served
+    with pytest.raises(InputError, match="fields/p"):
+        fresh.rows(BLOCK, BLOCK + 10)
+
+
+def test_a_truncated_file_is_never_used(stored):
+    folder, _ = stored
+    path = folder / "a.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match="cut off"):
+        Dataset(folder).case("one")
+
+
+def test_half_precision_keeps_positions_exact(tmp_path):
+    case = make_case(100)
+    write_manifest(tmp_path, Manifest(cases=write_shard(tmp_path / "h.safetensors", [case], half=True)))
+    back = Dataset(tmp_path).case("one")
+    assert np.array_equal(back.points, case.points)
+    assert np.allclose(back.fields["p"], case.fields["p"], rtol=1e-3)
+    assert not np.array_equal(back.fields["p"], case.fields["p"])
+
+
+def test_shuffling_puts_the_skin_first_and_keeps_connectivity():
+    case = make_case(50)
+    skin = np.flatnonzero(case.surface)
+    case = Case(**{**case.__dict__, "cells": np.stack([skin[:-1], skin[1:]], 1).astype(np.int32)})
+    mixed = shuffled(case, seed=3)
+    assert mixed.surface[: len(skin)].all()
+    assert not mixed.surface[len(skin) :].any()
+    assert np.array_equal(mixed.points[mixed.cells], case.points[case.cells])
+
+
+def test_a_half_body_mirrors_into_a_whole_without_side_force():
+    case = make_case(200)
+    half = Case(**{**case.__dict__, "symmetry": "y"})
+    whole = half.whole()
+    force = (-whole.fields["p"] * whole.normals * whole.areas[:, None]).sum(0)
+    one = (-half.fields["p"] * half.normals * half.areas[:, None]).sum(0)
+    assert np.allclose(force[[0, 2]], 2 * one[[0, 2]], rtol=1e-4)
+    assert abs(force[1]) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fields": {"p": np.zeros((3, 1), np.float32)}}, "one row a point"),
+        ({"fields": {"p": np.full((10, 1), np.nan, np.float32)}}, "not finite"),
+        ({"fields": {"U": np.zeros((10, 2), np.float32)}}, "3 components"),
+        ({"grid": (3, 3)}, "grid"),
+        ({"cells": np.array([[0, 10]], np.int32)}, "cells"),
+    ],
+)
+def test_an_impossible_case_is_rejected_with_its_name(change, message):
+    with pytest.raises(InputError, match=message) as caught:
+        Case(**{**make_case(10).__dict__, **change})
+    assert "one" in str(caught.value)
