@@ -95,3 +95,43 @@ def _axis(text: str, option: str) -> NDArray[np.float64]:
     if name.lower() not in _AXES:
         raise InputError(f"{option} takes an axis", seen=text or "nothing", remedy=f"give {option} +x, -x, +y, ...")
     return np.array(_AXES[name.lower()]) * (-1.0 if sign == "-" else 1.0)
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """What the user said about the stream and the axes; None where nothing was said."""
+
+    speed: float | None = None  # m/s
+    alpha: float | None = None  # degrees
+    reynolds: float | None = None
+    density: float | None = None  # kg/m3
+    viscosity: float | None = None  # m2/s
+    flow: str = "+x"
+    up: str = "+z"
+    ground: str = "auto"  # auto | none | height in the file's units
+    units: str | None = None  # m, cm, mm, in, ft
+
+    def conditions(self, length: float, usual: Conditions) -> Conditions:
+        """The stream around a body of `length` metres; what was left open is taken from `usual`.
+
+        Speed and Reynolds number settle each other; both are accepted only where they agree within 1 %.
+        """
+        viscosity = usual.viscosity if self.viscosity is None else self.viscosity
+        speed = usual.speed if self.speed is None else self.speed
+        if self.reynolds is not None:
+            from_reynolds = self.reynolds * viscosity / length
+            if self.speed is not None and abs(from_reynolds / self.speed - 1) > 0.01:
+                raise InputError(
+                    "speed and Reynolds number disagree",
+                    seen=f"--speed {self.speed:g} and --reynolds {self.reynolds:g} at length {length:.4g} m",
+                    remedy=f"leave one out; this Reynolds number means {from_reynolds:.4g} m/s",
+                )
+            speed = from_reynolds
+        return Conditions(
+            speed=speed,
+            length=length,
+            alpha=usual.alpha if self.alpha is None else self.alpha,
+            density=usual.density if self.density is None else self.density,
+            viscosity=viscosity,
+            ground=usual.ground and self.ground != "none",
+        )

@@ -1,0 +1,308 @@
+"""The command line: parse, call the same-named function, print. Nothing heavy is imported before a command runs."""
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from aerosurrogate import __version__, console
+from aerosurrogate.errors import InputError
+
+app = typer.Typer(
+    name="aerosurrogate",
+    help="Which of these shapes is worth a CFD run? Fields, forces and a ranking in seconds.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_debug = False
+
+
+class Format(StrEnum):
+    auto = "auto"
+    airfrans = "airfrans"
+    shapenet_car = "shapenet-car"
+    vtk = "vtk"
+    openfoam = "openfoam"
+    elasticity = "elasticity"
+    plasticity = "plasticity"
+    airfoil = "airfoil"
+    pipe = "pipe"
+    navier_stokes = "navier-stokes"
+    darcy = "darcy"
+
+
+class Units(StrEnum):
+    m = "m"
+    cm = "cm"
+    mm = "mm"
+    inch = "in"
+    ft = "ft"
+
+
+class Pressure(StrEnum):
+    static = "static"
+    kinematic = "kinematic"
+
+
+class Kind(StrEnum):
+    field = "field"
+    error = "error"
+    slices = "slices"
+    history = "history"
+
+
+def _set_debug(value: bool) -> bool:
+    global _debug
+    _debug = value or _debug
+    return value
+
+
+def _set_quiet(value: bool) -> bool:
+    console.be_quiet(value)
+    return value
+
+
+# Options that several commands share.
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but results and errors.", callback=_set_quiet)]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
+Device = Annotated[str, typer.Option(help="auto, cuda, cuda:N, mps or cpu; auto takes CUDA where there is a GPU.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes to use; all cores unless said.")]
+UnitsOption = Annotated[Units | None, typer.Option(help="Units of the files' coordinates; metres unless said.")]
+Model = Annotated[
+    str | None, typer.Option(help="Shipped model, run folder or checkpoint; chosen by shape unless said.")
+]
+Speed = Annotated[float | None, typer.Option(help="Free-stream speed, m/s.")]
+Alpha = Annotated[float | None, typer.Option(help="Angle of attack, degrees (2D).")]
+Reynolds = Annotated[float | None, typer.Option(help="Reynolds number on the body's length or chord.")]
+Density = Annotated[float | None, typer.Option(help="Density, kg/m3. [1.225]")]
+Viscosity = Annotated[float | None, typer.Option(help="Kinematic viscosity, m2/s. [1.5e-5]")]
+Flow = Annotated[str, typer.Option(help="Axis along which the air flows in the file.")]
+Up = Annotated[str, typer.Option(help="Axis that points up in the file.")]
+Ground = Annotated[str, typer.Option(help="auto, none, or the height of the ground in the file's units.")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"aerosurrogate {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def prepare(
+    sources: Annotated[list[Path], typer.Argument(help="Folders or files to read.")],
+    out: Annotated[Path, typer.Option(help="Data set folder to write.")],
+    format: Annotated[Format, typer.Option(help="What the sources are.")] = Format.auto,
+    units: UnitsOption = None,
+    jobs: Jobs = None,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Pack a data set into small shards, thinned for training.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Read simulations once into a data set that trains fast.
+
+    Example: `aerosurrogate prepare AirfRANS/Dataset --format airfrans --out datasets/airfrans`
+    """
+    raise NotImplementedError
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path, typer.Argument(help="Recipe, a TOML file.")],
+    overrides: Annotated[list[str] | None, typer.Option("--set", help="Override a key: training.epochs=3.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder; runs/NAME unless said.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a run stopped.")] = False,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Train a surrogate by recipe.
+
+    Example: `aerosurrogate train recipes/naca_rans.toml --set training.epochs=3`
+    """
+    raise NotImplementedError
+
+
+@app.command()
+def evaluate(
+    model: Annotated[str, typer.Argument(help="Run folder, checkpoint file or shipped model.")],
+    dataset: Annotated[Path, typer.Argument(help="Prepared data set.")],
+    split: Annotated[str, typer.Option(help="Split of the data set.")] = "test",
+    out: Annotated[Path | None, typer.Option(help="Folder for the tables (CSV and JSON).")] = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Measure a model on held-out cases with the paper's metrics.
+
+    Example: `aerosurrogate evaluate airfoil datasets/naca_rans --split full_test`
+    """
+    raise NotImplementedError
+
+
+@app.command()
+def predict(
+    geometries: Annotated[list[str], typer.Argument(metavar="GEOMETRY...", help="Surface files or airfoil names.")],
+    out: Annotated[Path, typer.Option(help="File to write, or folder when there are several shapes.")],
+    points: Annotated[Path | None, typer.Option(help="Predict on this mesh's cells instead.")] = None,
+    grid: Annotated[str | None, typer.Option(help="Predict on a regular grid, NXxNYxNZ.")] = None,
+    surface_only: Annotated[bool, typer.Option("--surface-only", help="Leave the surroundings out.")] = False,
+    chunk: Annotated[int | None, typer.Option(min=1, help="Points at a time; from free memory unless said.")] = None,
+    model: Model = None,
+    speed: Speed = None,
+    alpha: Alpha = None,
+    reynolds: Reynolds = None,
+    density: Density = None,
+    viscosity: Viscosity = None,
+    flow: Flow = "+x",
+    up: Up = "+z",
+    ground: Ground = "auto",
+    units: UnitsOption = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Predict the flow around shapes: pressure, velocity, wall shear.
+
+    Example: `aerosurrogate predict sample_meshes/car.stl --out fields.vtu`
+    """
+    from aerosurrogate.flow import StreamOptions
+
+    stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
+    raise NotImplementedError(stream)
+
+
+@app.command()
+def coeffs(
+    files: Annotated[list[str], typer.Argument(metavar="FIELDS_OR_GEOMETRY...", help="Fields, shapes, airfoil names.")],
+    reference: Annotated[Path | None, typer.Option(help="True values to compare with: name,cd[,cl].")] = None,
+    area: Annotated[str, typer.Option(help="Reference area: silhouette, rectangle, or m2.")] = "silhouette",
+    patch: Annotated[str | None, typer.Option(help="The body's patch in a volume file.")] = None,
+    pressure: Annotated[
+        Pressure | None, typer.Option(help="What p in the files is; by provenance unless said.")
+    ] = None,
+    symmetry: Annotated[str | None, typer.Option(help="y: the file holds half a body; double it.")] = None,
+    sort: Annotated[str, typer.Option(help="Column to rank by; a minus puts the largest first.")] = "cd",
+    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML page.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
+    model: Model = None,
+    speed: Speed = None,
+    alpha: Alpha = None,
+    reynolds: Reynolds = None,
+    density: Density = None,
+    viscosity: Viscosity = None,
+    flow: Flow = "+x",
+    up: Up = "+z",
+    ground: Ground = "auto",
+    units: UnitsOption = None,
+    jobs: Jobs = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Forces and coefficients, one row a design, best first.
+
+    Example: `aerosurrogate coeffs sample_meshes/*.stl --reference sample_meshes/truth.csv --report ranking.html`
+    """
+    from aerosurrogate.flow import StreamOptions
+
+    stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
+    raise NotImplementedError(stream)
+
+
+@app.command()
+def viz(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE_OR_RUN...", help="Fields, or run folders.")],
+    out: Annotated[Path, typer.Option(help="Picture (.png) or interactive page (.html).")],
+    field: Annotated[str | None, typer.Option(help="Field to show; the pressure coefficient unless said.")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="What to draw; chosen from the file unless said.")] = None,
+    reference: Annotated[Path | None, typer.Option(help="Truth to compare with, for --kind error.")] = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Draw fields, errors, learned slices or a training history.
+
+    Example: `aerosurrogate viz fields.vtu --out car.png --field Cp`
+    """
+    raise NotImplementedError
+
+
+@app.command()
+def check(
+    meshes: Annotated[list[Path], typer.Argument(metavar="MESH...", help="Meshes to look at.")],
+    repair: Annotated[Path | None, typer.Option(help="Write the repaired mesh here.")] = None,
+    units: UnitsOption = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a mesh is like and what would be done about it.
+
+    Example: `aerosurrogate check sample_meshes/car.stl`
+    """
+    raise NotImplementedError
+
+
+@app.command()
+def models(
+    name: Annotated[str | None, typer.Argument(help="Show this model's card.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """List the models that come with the package, with data, range and accuracy.
+
+    Example: `aerosurrogate models car`
+    """
+    raise NotImplementedError
+
+
+@app.command()
+def simulate(
+    sources: Annotated[list[str], typer.Argument(metavar="SPEC.toml|GEOMETRY...", help="A specification, or shapes.")],
+    out: Annotated[Path, typer.Option(help="Folder for the solved cases; a data set that `train` reads.")],
+    count: Annotated[int | None, typer.Option(min=1, help="Cases of the specification to solve.")] = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Solve real RANS with OpenFOAM: training data, or a check of a ranking's winners.
+
+    Example: `aerosurrogate simulate sample_meshes/car.stl --out solved`
+    """
+    raise NotImplementedError
+
+
+def print_json(document: Any) -> None:
+    """The one JSON document of a command, on stdout."""
+    typer.echo(json.dumps(document, indent=1, allow_nan=False))
+
+
+def main() -> None:
+    """Entry point: exit 0 done, 1 a bug, 2 the user's input, 130 interrupted."""
+    try:
+        app(standalone_mode=True)
+    except InputError as error:
+        if _debug:
+            raise
+        console.error(str(error))
+        sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):
+        console.error("interrupted; nothing half-written was left")
+        sys.exit(130)
