@@ -297,12 +297,11 @@ def print_json(document: Any) -> None:
 def main() -> None:
     """Entry point: exit 0 done, 1 a bug, 2 the user's input, 130 interrupted."""
     try:
-        app(standalone_mode=True)
+        app()
     except InputError as error:
         if _debug:
             raise
         console.error(str(error))
         sys.exit(2)
-    except (KeyboardInterrupt, typer.Abort):
-        console.error("interrupted; nothing half-written was left")
+    except KeyboardInterrupt:
         sys.exit(130)
