@@ -1,0 +1,103 @@
+"""Help at once, errors in one paragraph with exit code 2, results alone on stdout."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from aerosurrogate import __version__
+from aerosurrogate.cli import app
+
+HEAVY = {"torch", "vtk", "vtkmodules", "pyvista", "meshio", "scipy", "pandas", "matplotlib", "plotly", "numpy"}
+COMMANDS = sorted(get_command(app).commands)
+DESIGN = {"prepare", "train", "evaluate", "predict", "coeffs", "viz", "check", "models", "simulate"}
+
+
+def run(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "aerosurrogate", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+def test_every_command_is_there():
+    assert set(COMMANDS) == DESIGN
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_loads_nothing_heavy_and_shows_an_example(command):
+    code = (
+        "import sys\n"
+        "from aerosurrogate.cli import main\n"
+        f"sys.argv = ['aerosurrogate'] + {[command] if command else []} + ['--help']\n"
+        "try: main()\n"
+        "finally: print('LOADED', *sorted({m.split('.')[0] for m in sys.modules}))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    loaded = set(result.stdout.rpartition("LOADED")[2].split())
+    assert not loaded & HEAVY
+    assert not command or f"aerosurrogate {command}" in result.stdout.partition("Example:")[2]
+
+
+def test_version():
+    assert run("--version").stdout.strip() == f"aerosurrogate {__version__}"
+
+
+def test_a_shell_completes_commands():
+    asked = {"_AEROSURROGATE_COMPLETE": "complete_bash", "COMP_WORDS": "aerosurrogate pre", "COMP_CWORD": "1"}
+    script = Path(sys.executable).with_name("aerosurrogate")
+    result = subprocess.run([script], capture_output=True, text=True, env={**os.environ, **asked}, timeout=60)
+    assert result.stdout.split() == ["prepare", "predict"]
+
+
+def test_a_missing_file_is_one_paragraph_and_exit_code_2(tmp_path):
+    result = run("predict", "nowhere.stl", "--out", "x.vtu", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "nowhere.stl" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "\n\n" not in result.stderr.strip()
+    assert result.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_debug_shows_where_an_error_came_from(tmp_path):
+    result = run("predict", "nowhere.stl", "--out", "x.vtu", "--debug", cwd=tmp_path)
+    assert "Traceback" in result.stderr
+
+
+def test_a_wrong_option_is_the_users_error():
+    assert run("predict", "--no-such-option").returncode == 2
+
+
+def test_training_without_its_data_says_where_they_come_from(tmp_path):
+    recipe = Path(__file__).parents[1] / "recipes" / "airfrans.toml"
+    result = run("train", str(recipe), cwd=tmp_path)
+    assert result.returncode == 2
+    for part in ("GB", "aerosurrogate prepare", "naca_rans.toml"):
+        assert part in result.stderr, part
+    assert "Traceback" not in result.stderr
+
+
+def test_json_is_all_there_is_on_stdout():
+    result = run("models", "--json")
+    assert result.returncode == 0, result.stderr
+    json.loads(result.stdout)
+
+
+def test_interrupting_leaves_no_half_written_file_and_exits_130(tmp_path):
+    recipe = Path(__file__).parents[1] / "recipes" / "naca_rans.toml"
+    command = [sys.executable, "-m", "aerosurrogate", "train", str(recipe), "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "run" / "log.jsonl").exists() and time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not [path for path in tmp_path.rglob("*") if ".part" in path.name]

@@ -1,0 +1,80 @@
+"""Every shell command in the README runs, and every command and option is documented."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from aerosurrogate.cli import app
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+# Commands that install or test, or start one process a GPU: they are run by make itself and by the tests of training.
+ELSEWHERE = ("make ", "git ", "cd ", "pip ", "torchrun ", "apt-get ")
+COMMANDS = [
+    line.strip()
+    for block in re.findall(r"```sh\n(.*?)```", README, re.S)
+    for line in block.splitlines()
+    if line.strip() and not line.startswith(("#", *ELSEWHERE))
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A folder that looks like a fresh clone to relative paths, for outputs to go to."""
+    place = tmp_path_factory.mktemp("clone")
+    for name in ("sample_meshes", "recipes", "datasets", "specs"):
+        (place / name).symlink_to(ROOT / name)
+    return place
+
+
+def test_readme_commands_run_in_order_as_they_stand(folder):
+    assert len(COMMANDS) >= 6
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for line in COMMANDS:
+        command, _, mark = line.partition("  # ")
+        result = subprocess.run(
+            command,
+            shell=True,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, "PATH": path},
+        )
+        if mark.startswith("needs"):
+            assert result.returncode == 2, f"{command}\n{result.stderr}"
+            assert "Traceback" not in result.stderr
+            assert "To fix it" in result.stderr
+        else:
+            assert result.returncode == 0, f"{command}\n{result.stderr}"
+
+
+def test_files_the_readme_shows_are_there():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert target.startswith("http") or (ROOT / target).exists(), target
+
+
+@pytest.mark.parametrize("name", sorted(get_command(app).commands))
+def test_each_option_is_documented(name):
+    text = (ROOT / "docs" / "commands.md").read_text()
+    section = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", text, re.S | re.M)
+    assert section, name
+    for parameter in get_command(app).commands[name].params:
+        for option in parameter.opts:
+            if option.startswith("--") and option != "--help":
+                assert f"`{option}" in section[1] or f"`{option}" in text.partition("\n## ")[0], f"{name} {option}"
+    documented = set(re.findall(r"`(--[a-z-]+)", section[1]))
+    assert documented <= {o for p in get_command(app).commands[name].params for o in p.opts}
+
+
+def test_examples_in_help_are_whole_commands():
+    for name, command in get_command(app).commands.items():
+        example = re.search(r"Example: `(.+?)`", command.help or "")
+        assert example, name
+        assert shlex.split(example[1])[:2] == ["aerosurrogate", name]
