@@ -1,8 +1,9 @@
-"""Airfoil sections as closed curves: NACA 4- and 5-digit families with real-valued digits, and coordinate files.
+"""Airfoil sections as closed curves: the NACA 4- and 5-digit families, digits real-valued, and coordinate
+files.
 
-A closed curve is an (n, 2) float array that starts at the trailing edge, runs over the upper side to the leading edge
-and back along the lower side: counter-clockwise, chord along x, no point repeated (the last one joins the first).
-Where a coordinate file has a blunt trailing edge, the joining segment is that edge.
+A closed curve is an (n, 2) float array that starts at the trailing edge, runs over the upper side to the
+leading edge and back along the lower side: counter-clockwise, chord along x, no point repeated (the last one
+joins the first). Where a coordinate file has a blunt trailing edge, the joining segment is that edge.
 """
 
 import re
@@ -16,7 +17,7 @@ from aerosurrogate.errors import InputError
 
 Curve = NDArray[np.float64]
 
-# Half thickness of the family over sqrt(x), x, x^2, x^3, x^4 for t = 0.2; the last one closes the trailing edge.
+# Half thickness over sqrt(x), x, x^2, x^3, x^4 at 20 % thickness; the last one closes the trailing edge.
 THICKNESS = (0.2969, -0.1260, -0.3516, 0.2843, -0.1036)
 DESIGN_LIFT = 0.15  # lift coefficient of one unit of the first of five digits
 
@@ -27,8 +28,8 @@ REAL = re.compile(r"naca:((?:\d+(?:\.\d*)?|\.\d+)(?:_(?:\d+(?:\.\d*)?|\.\d+)){2,
 def naca_digits(name: str) -> tuple[float, ...] | None:
     """The digits in a NACA name, or None when the text is not one.
 
-    `naca2412` gives (2, 4, 12), `naca23012` gives (2, 3, 0, 12), and real-valued digits are written with underscores:
-    `naca:0.919_6.98_14.32` gives (0.919, 6.98, 14.32).
+    `naca2412` gives (2, 4, 12), `naca23012` gives (2, 3, 0, 12), and real-valued digits are written with
+    underscores: `naca:0.919_6.98_14.32` gives (0.919, 6.98, 14.32).
     """
     if match := NAMED.fullmatch(name.strip()):
         digits = match[1]
@@ -39,12 +40,13 @@ def naca_digits(name: str) -> tuple[float, ...] | None:
 
 
 def naca(digits: str | Sequence[float], points: int = 200) -> Curve:
-    """The closed curve (points, 2) of a NACA section of chord 1, leading edge at the origin, trailing edge at (1, 0).
+    """The closed curve (points, 2) of a NACA section, leading edge at the origin, trailing edge at (1, 0).
 
-    Digits are a name ("2412", "naca23012"), or numbers in the digits' own units, real values welcome: three for the
-    4-digit family (camber in % of chord, its place in tenths, thickness in %), four for the 5-digit family (design lift
-    in 0.15, place of the camber in twentieths, 0 plain or 1 reflexed, thickness in %). `points` is even: the trailing
-    and the leading edge stand once each, the others in cosine spacing, as many above as below.
+    Digits are a name ("2412", "naca23012"), or numbers in the digits' own units, real values welcome: three
+    for the 4-digit family (camber in % of chord, its place in tenths, thickness in %), four for the 5-digit
+    family (design lift in 0.15, place of the camber in twentieths, 0 plain or 1 reflexed, thickness in %).
+    `points` is even: the trailing and the leading edge stand once each, the others in cosine spacing, as many
+    above as below.
     """
     numbers = _numbers(digits)
     if points < 8 or points % 2:
@@ -54,7 +56,7 @@ def naca(digits: str | Sequence[float], points: int = 200) -> Curve:
     powers = np.stack([np.sqrt(x), x, x**2, x**3, x**4], axis=1)
     half = 5.0 * numbers[-1] / 100.0 * (powers @ np.array(THICKNESS))
     half[-1] = 0.0
-    camber, slope = _camber4(*numbers[:2], x) if len(numbers) == 3 else _camber5(*numbers[:3], x)
+    camber, slope = _camber4(x, *numbers[:2]) if len(numbers) == 3 else _camber5(x, *numbers[:3])
     across = np.stack([-np.sin(np.arctan(slope)), np.cos(np.arctan(slope))], axis=1)
     middle = np.stack([x, camber], axis=1)
     upper, lower = middle + half[:, None] * across, middle - half[:, None] * across
@@ -65,42 +67,37 @@ def _numbers(digits: str | Sequence[float]) -> tuple[float, ...]:
     if isinstance(digits, str):
         named = naca_digits(digits) or naca_digits(f"naca{digits}")
         if named is None:
-            raise InputError(
-                "not a NACA section", seen=digits, remedy="write naca2412 or naca:0.919_6.98_14.32"
-            )
+            raise InputError("not a NACA section", seen=digits, remedy="write naca2412 or naca:0.919_6.98_14.32")
         numbers = named
     else:
         numbers = tuple(float(digit) for digit in digits)
     if len(numbers) not in (3, 4) or not np.all(np.isfinite(numbers)) or min(numbers) < 0:
         raise InputError("a NACA section takes three or four digits, none negative", seen=numbers)
     if not 0.1 <= numbers[-1] <= 60:
-        raise InputError(
-            "the thickness of a NACA section lies between 0.1 and 60 % of its chord", seen=numbers[-1]
-        )
+        raise InputError("the thickness of a NACA section lies between 0.1 and 60 % of its chord", seen=numbers[-1])
     if numbers[0] > 20:
         raise InputError("the camber digit of a NACA section is at most 20", seen=numbers[0])
     return numbers
 
 
-def _camber4(height: float, place: float, x: Curve) -> tuple[Curve, Curve]:
+def _camber4(x: Curve, height: float, place: float) -> tuple[Curve, Curve]:
     """Camber line and its slope at x: two parabolas that meet at the highest point."""
     if height == 0:
         return np.zeros_like(x), np.zeros_like(x)
     if not 0 < place < 10:
-        raise InputError(
-            "a cambered section needs its camber between 0 and 10 tenths of the chord", seen=place
-        )
+        raise InputError("a cambered section needs its camber between 0 and 10 tenths of the chord", seen=place)
     m, p = height / 100.0, place / 10.0
     reach = np.where(x < p, p, 1.0 - p)
     start = np.where(x < p, 0.0, 1.0 - 2.0 * p)
     return m * (start + 2.0 * p * x - x**2) / reach**2, 2.0 * m * (p - x) / reach**2
 
 
-def _camber5(lift: float, place: float, reflex: float, x: Curve) -> tuple[Curve, Curve]:
+def _camber5(x: Curve, lift: float, place: float, reflex: float) -> tuple[Curve, Curve]:
     """Camber line and its slope at x: a cubic up to r, then a line (plain) or a second cubic (reflexed).
 
-    The tables printed for whole digits follow from three demands, which hold for real digits too: the highest camber
-    stands at the given place, thin-airfoil theory gives the design lift and, reflexed, no moment about quarter chord.
+    The tables printed for whole digits follow from three demands, which hold for real digits too: the highest
+    camber stands at the given place, thin-airfoil theory gives the design lift and, reflexed, no moment about
+    quarter chord.
     """
     if lift == 0:
         return np.zeros_like(x), np.zeros_like(x)
@@ -151,14 +148,13 @@ def _root(function: Callable[[float], float], p: float, low: float, high: float)
     from scipy.optimize import brentq
 
     if not 0 < p < 1 or function(low) * function(high) > 0:
-        raise InputError(
-            "no camber line of the 5-digit family has its highest point there", seen=f"{20 * p:g}/20"
-        )
+        raise InputError("no camber line of the 5-digit family has its highest point there", seen=f"{20 * p:g}/20")
     return float(brentq(function, low, high, xtol=1e-12))
 
 
 def read_dat(path: Path) -> Curve:
-    """The closed curve (n, 2) of a coordinate file, Selig (once around) or Lednicer (two sides, counts above them)."""
+    """The closed curve (n, 2) of a coordinate file, Selig (once around) or Lednicer (two sides, counts above
+    them)."""
     rows = _rows(path)
     counts = rows[0]
     if counts.min() > 1.5 and counts.sum() == len(rows) - 1:
@@ -188,12 +184,13 @@ def _rows(path: Path) -> Curve:
 
 
 def closed_curve(points: Curve, label: str) -> Curve:
-    """Points (n, 2) once around a section, in either direction and from any start, as a closed curve (see above)."""
+    """Points (n, 2) once around a section, in either direction and from any start, as a closed curve (see
+    above)."""
     apart = np.linalg.norm(points - np.roll(points, 1, axis=0), axis=1) > 1e-9 * np.ptp(points, axis=0).max()
     points = points[apart]
     x, y = points.T
-    area = 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y)) if len(points) > 2 else 0.0
-    if abs(area) < 1e-9 * float(np.ptp(x, initial=0.0)) ** 2 or len(points) < 5:
+    area = 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
+    if len(points) < 5 or abs(area) < 1e-9 * float(np.ptp(x)) ** 2:
         raise InputError(f"{label}: the coordinates enclose no area", seen=f"{len(points)} distinct points")
     if area < 0:
         points = points[::-1]

@@ -1,0 +1,120 @@
+"""Signed distances from a body, exact for its facets.
+
+Magnitudes come from libigl's tree of triangles (segments in 2D). Signs come from the winding number, so a
+body with small holes or a few turned faces still has an inside, and pieces that intersect count as their
+union. (libigl's own `signed_distance` with the fast winding number gives wrong magnitudes.) libigl spreads
+queries over all cores; the environment variable IGL_NUM_THREADS limits them.
+"""
+
+from typing import NamedTuple
+
+import igl
+import numpy as np
+
+from aerosurrogate.mesh.surface import Bools, Floats, Ints, Surface
+
+CHUNK = 262_144  # queries at a time: bounds the memory beside the answer to some 20 MB
+INSIDE = 0.5  # winding number from which a point counts as inside
+SKIN = 1e-6  # of the body's length: how far off a face `outer_faces` looks
+TREE_FROM = 50  # queries from which sorting them pays
+
+
+class Distances(NamedTuple):
+    """Answers for n points, in their order."""
+
+    distance: Floats  # (n,) m, positive outside, negative inside
+    closest: Floats  # (n, d) nearest points of the surface
+    cells: Ints  # (n,) the cells they lie on
+    direction: Floats  # (n, d) unit vectors along which the distance grows; on the skin the cell's normal
+
+
+def distance(surface: Surface, points: Floats) -> Distances:
+    """Signed distance of points (n, d) from a surface, with the nearest points on it.
+
+    Inside intersecting pieces the magnitude is that to the nearest face of any of them.
+    """
+    points = np.ascontiguousarray(points, dtype=float)
+    if points.ndim != 2 or points.shape[1] != surface.dimension:
+        raise ValueError(f"points of shape {points.shape} for a surface in {surface.dimension} dimensions")
+    vertices, cells = np.ascontiguousarray(surface.points), np.ascontiguousarray(surface.cells)
+    # Neighbouring queries walk the same branches of the tree: sorted ones find them in the cache (2.5 times
+    # faster).
+    order = _along_curve(points)
+    tree = igl.AABB()
+    tree.init(vertices, cells)
+    squared, nearest, closest = np.empty(len(points)), np.empty(len(points), np.int64), np.empty_like(points)
+    for part in np.split(order, range(CHUNK, len(order), CHUNK)):
+        squared[part], nearest[part], closest[part] = tree.squared_distance(vertices, cells, points[part])
+    sign = np.where(inside(surface, points), -1.0, 1.0)
+    magnitude = np.sqrt(squared)
+    away = sign[:, None] * (points - closest)
+    # Rounding leaves no direction in the last digits next to the skin.
+    touching = magnitude <= 1e-12 * max(surface.length, 1e-300)
+    safe = np.where(touching, 1.0, magnitude)[:, None]
+    direction = np.where(touching[:, None], surface.normals[nearest], away / safe)
+    return Distances(sign * magnitude, closest, nearest, direction)
+
+
+def inside(surface: Surface, points: Floats) -> Bools:
+    """(n,) whether points (n, d) lie inside the body, by the winding number."""
+    low, high = surface.bounds
+    within = np.flatnonzero(np.all((points >= low) & (points <= high), axis=1))
+    result = np.zeros(len(points), dtype=bool)
+    if len(within):
+        result[within] = winding_number(surface, points[within]) > INSIDE
+    return result
+
+
+def winding_number(surface: Surface, points: Floats) -> Floats:
+    """(n,) how often the surface winds around points (n, d): 1 inside one closed piece, 2 inside two, 0
+    outside."""
+    points = np.ascontiguousarray(points, dtype=float)
+    if surface.dimension == 2:
+        return np.asarray(igl.winding_number(surface.points, surface.cells, points))
+    tree = igl.FastWindingNumberBVH()
+    tree.init(np.ascontiguousarray(surface.points), np.ascontiguousarray(surface.cells))
+    return np.concatenate([tree.winding_number(part) for part in np.split(points, range(CHUNK, len(points), CHUNK))])
+
+
+def outer_faces(surface: Surface) -> Bools:
+    """(m,) the cells that the fluid touches: all but those inside another piece of the body.
+
+    A cell cut by another piece counts as where its centroid lies.
+    """
+    outer = np.ones(len(surface.cells), dtype=bool)
+    suspects = _in_another_box(surface)
+    if len(suspects):
+        outside = surface.centres[suspects] + SKIN * surface.length * surface.normals[suspects]
+        outer[suspects] = winding_number(surface, outside) <= INSIDE
+    return outer
+
+
+def _in_another_box(surface: Surface) -> Ints:
+    """Indices of the cells whose centroid lies in the bounding box of a piece other than their own."""
+    count = int(surface.pieces.max()) + 1 if len(surface.pieces) else 0
+    if count < 2:
+        return np.empty(0, dtype=np.int64)
+    low = np.full((count, surface.dimension), np.inf)
+    high = -low
+    np.minimum.at(low, surface.pieces, surface.corners.min(axis=1))
+    np.maximum.at(high, surface.pieces, surface.corners.max(axis=1))
+    reach = SKIN * surface.length
+    suspect = np.zeros(len(surface.cells), dtype=bool)
+    for piece in range(count):
+        boxed = np.all((surface.centres >= low[piece] - reach) & (surface.centres <= high[piece] + reach), axis=1)
+        suspect |= boxed & (surface.pieces != piece)
+    return np.flatnonzero(suspect)
+
+
+def _along_curve(points: Floats) -> Ints:
+    """(n,) an order of points (n, d) in which neighbours in space are near each other (Morton's curve)."""
+    if len(points) < TREE_FROM:
+        return np.arange(len(points))
+    low = points.min(axis=0)
+    span = max(float(np.ptp(points, axis=0).max()), 1e-300)
+    place = ((points - low) / span * 1023).astype(np.uint64)
+    code = np.zeros(len(points), dtype=np.uint64)
+    for bit in range(10):
+        for axis in range(points.shape[1]):
+            code |= ((place[:, axis] >> np.uint64(bit)) & np.uint64(1)) << np.uint64(bit * points.shape[1] + axis)
+    return np.argsort(code)

@@ -1,0 +1,140 @@
+"""The skin of a body: triangles in 3D, line segments in 2D."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """Points, and the cells that join them, of a body in d dimensions; lengths in metres.
+
+    Cells are triangles (d = 3), counter-clockwise seen from the fluid, or segments (d = 2) with the fluid on
+    their right-hand side, so that a closed curve runs counter-clockwise. What `read_surface` returns is
+    oriented that way; `notes` says in words what was done to get there.
+    """
+
+    points: Floats  # (n, d)
+    cells: Ints  # (m, d)
+    name: str = ""
+    path: Path | None = None
+    point_data: Arrays = field(default_factory=dict)  # (n, ...) each
+    cell_data: Arrays = field(default_factory=dict)  # (m, ...) each
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def dimension(self) -> int:
+        return int(self.points.shape[1])
+
+    @cached_property
+    def corners(self) -> Floats:
+        """(m, d, d): cell, corner, coordinate."""
+        return self.points[self.cells]
+
+    @cached_property
+    def area_vectors(self) -> Floats:
+        """(m, d): unit outward normal times area (m2; in 2D the length of the segment x 1 m)."""
+        corners = self.corners
+        if self.dimension == 2:
+            along = corners[:, 1] - corners[:, 0]
+            return np.stack([along[:, 1], -along[:, 0]], axis=1)
+        return 0.5 * np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+
+    @cached_property
+    def areas(self) -> Floats:
+        """(m,) exact areas, m2."""
+        return np.linalg.norm(self.area_vectors, axis=1)
+
+    @cached_property
+    def normals(self) -> Floats:
+        """(m, d) unit outward normals of the cells."""
+        return self.area_vectors / np.maximum(self.areas, np.finfo(float).tiny)[:, None]
+
+    @cached_property
+    def point_area_vectors(self) -> Floats:
+        """(n, d): each cell's area vector shared equally among its corners; they sum to the same
+        integrals."""
+        share = self.area_vectors / self.dimension
+        flat = self.cells.ravel()
+        columns = [np.bincount(flat, np.repeat(column, self.dimension), len(self.points)) for column in share.T]
+        return np.stack(columns, axis=1)
+
+    @cached_property
+    def point_normals(self) -> Floats:
+        """(n, d) unit outward normals of the points, weighted by the areas of the cells around them."""
+        vectors = self.point_area_vectors
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors / np.maximum(lengths, np.finfo(float).tiny)
+
+    @cached_property
+    def point_areas(self) -> Floats:
+        """(n,) areas belonging to the points, m2."""
+        share = np.repeat(self.areas / self.dimension, self.dimension)
+        return np.bincount(self.cells.ravel(), share, len(self.points)).astype(float)
+
+    @cached_property
+    def centres(self) -> Floats:
+        """(m, d) centroids of the cells."""
+        return self.corners.mean(axis=1)
+
+    @cached_property
+    def bounds(self) -> Floats:
+        """(2, d): lowest and highest coordinates."""
+        return np.stack([self.points.min(axis=0), self.points.max(axis=0)])
+
+    @property
+    def size(self) -> Floats:
+        """(d,) extents along the axes, m."""
+        return self.bounds[1] - self.bounds[0]
+
+    @property
+    def length(self) -> float:
+        """The largest extent along an axis, m. The extent along the stream is `size[axis]`."""
+        return float(self.size.max())
+
+    @cached_property
+    def volume(self) -> float:
+        """Enclosed volume, m3 (2D: area x 1 m); negative when the cells face inward; exact for closed
+        bodies."""
+        heights = (self.centres - self.bounds.mean(axis=0)) * self.area_vectors
+        return float(heights.sum() / self.dimension)
+
+    @cached_property
+    def pieces(self) -> Ints:
+        """(m,) which piece each cell belongs to, numbered from 0; pieces share no point."""
+        labels = components(self.cells, len(self.points))[self.cells[:, 0]]
+        return np.unique(labels, return_inverse=True)[1]
+
+    def select(self, mask: Bools) -> "Surface":
+        """The cells where the mask (m,) holds, with the points they use and their data."""
+        cells = self.cells[mask]
+        used, new = np.unique(cells, return_inverse=True)
+        return replace(
+            self,
+            points=self.points[used],
+            cells=new.reshape(cells.shape),
+            point_data={name: values[used] for name, values in self.point_data.items()},
+            cell_data={name: values[mask] for name, values in self.cell_data.items()},
+        )
+
+    def transformed(self, matrix: Floats, shift: Floats, scale: float = 1.0) -> "Surface":
+        """The body at scale * (matrix @ x) + shift; its arrays stay as they are, vectors in them too."""
+        return replace(self, points=scale * (self.points @ np.asarray(matrix).T) + shift)
+
+
+def components(cells: Ints, count: int) -> Ints:
+    """(count,) label of the connected set that each point belongs to, cells (m, k) joining their points."""
+    first = np.repeat(cells[:, :1], cells.shape[1] - 1, axis=1).ravel()
+    links = coo_array((np.ones(len(first), dtype=bool), (first, cells[:, 1:].ravel())), shape=(count, count))
+    return connected_components(links, directed=False)[1].astype(np.int64)
