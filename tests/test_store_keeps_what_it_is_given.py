@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from aerosurrogate.data.case import Case
-from aerosurrogate.data.store import BLOCK, Dataset, Manifest, shuffled, write_manifest, write_shard
+from aerosurrogate.data.statistics import add, table
+from aerosurrogate.data.store import BLOCK, Dataset, Manifest, read_moments, shuffled, write_manifest, write_shard
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow import Conditions
 
@@ -68,6 +69,54 @@ def test_a_truncated_file_is_never_used(stored):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InputError, match="cut off"):
         Dataset(folder).case("one")
+
+
+def test_a_data_file_that_is_not_the_manifests_is_refused(stored):
+    folder, case = stored
+    other = Case(**{**case.__dict__, "fields": {**case.fields, "p": case.fields["p"] + 1}})
+    write_shard(folder / "a.safetensors", [other])
+    with pytest.raises(InputError, match="not the one its manifest describes"):
+        Dataset(folder).case("one")
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff" * 20, b"\x02" + b"\0" * 7 + b"{}"])
+def test_nonsense_in_place_of_a_data_file_is_reported(stored, damage):
+    folder, _ = stored
+    (folder / "a.safetensors").write_bytes(damage)
+    with pytest.raises(InputError, match="damaged data file a.safetensors"):
+        Dataset(folder).case("one")
+
+
+def test_rows_of_zeros_take_no_space_and_come_back(tmp_path):
+    case = shuffled(make_case(40_000), seed=0)
+    skin = case.surface[:, None]
+    shear = np.where(skin, case.points, 0).astype(np.float32)
+    case = Case(**{**case.__dict__, "areas": case.areas * case.surface, "distance": np.float32(1) - case.surface})
+    case = Case(**{**case.__dict__, "fields": {"wallShearStress": shear, "U": case.points * ~skin}})
+    write_manifest(tmp_path, Manifest(cases=write_shard(tmp_path / "a.safetensors", [case])))
+    stored, n = Dataset(tmp_path), int(case.surface.sum())
+    assert len(stored.array("one", "fields/wallShearStress").array) == n
+    assert len(stored.array("one", "distance").array) == 40_000 - n
+    rows = np.array([39_999, 0, n, n - 1, 5])
+    for key, array in case.arrays().items():
+        back = stored.array("one", key)
+        assert np.array_equal(back.rows(0, 40_000), array), key
+        assert np.array_equal(back.rows(n - 7, n + 9), array[n - 7 : n + 9]), key
+        assert np.array_equal(back.rows(n + 5, n + 9), array[n + 5 : n + 9]), key
+        assert np.array_equal(back.pick(rows), array[rows]), key
+
+
+def test_moments_of_shards_add_up_to_the_statistics_of_all(tmp_path):
+    cases = [make_case(300, "a"), make_case(200, "b")]
+    sums = {}
+    for case in cases:
+        write_shard(tmp_path / f"{case.name}.safetensors", [case])
+        sums = add(sums, read_moments(tmp_path / f"{case.name}.safetensors"))
+    p = np.concatenate([case.fields["p"] for case in cases])
+    entry = table(sums)["p"]
+    assert entry["unit"] == "Pa"
+    assert np.allclose([entry["mean"], entry["std"]], [p.mean(0, np.float64), p.std(0, dtype=np.float64)], rtol=1e-6)
+    assert [entry["min"][0], entry["max"][0]] == [p.min(), p.max()]
 
 
 def test_half_precision_keeps_positions_exact(tmp_path):

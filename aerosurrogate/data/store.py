@@ -2,8 +2,9 @@
 
 Arrays are plain and memory-mapped: reading some rows of a case touches only those rows' pages. Each array is
 guarded by a CRC-32 for every block of rows, checked when the block is read, so that a damaged or truncated file is
-reported by name and never used. Rows of unstructured cases are shuffled once when written, skin first: any run of
-rows of either part is then a random subset.
+reported by name and never used. Rows of unstructured cases are shuffled once when written (`shuffled`), skin first: any
+run of rows of either part is then a random subset. Rows of zeros at either end of an array (areas and shear off the
+skin, distance on it) are not stored but put back when read.
 """
 
 import json
@@ -18,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from aerosurrogate.data.case import Case, field_spec
+from aerosurrogate.data.case import Case
+from aerosurrogate.data.statistics import Moments, add, moments
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow import Conditions
 from aerosurrogate.writing import replacing, write_json
@@ -56,22 +58,34 @@ def shuffled(case: Case, seed: int) -> Case:
     return Case(**{**result.__dict__, "cells": place[case.cells]})
 
 
-def write_shard(path: Path, cases: Iterable[Case], *, half: bool = False) -> dict[str, dict[str, Any]]:
-    """Write cases into one shard and return their manifest entries; `half` stores fields and features in float16.
+def write_shard(
+    path: Path, cases: Iterable[Case], *, half: bool = False, extra: dict[str, dict[str, Any]] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Write cases into one shard and return their manifest entries; `half` stores all but points and areas in float16.
 
-    Positions, areas and distances stay in float32: forces are small differences of large sums.
+    Those two stay in float32: forces are small differences of large sums. `extra` adds to the entries of cases
+    by name: where a case came from, what was repaired in it.
     """
     tensors: dict[str, NDArray] = {}
+    rows: dict[str, tuple[int, int]] = {}
+    checks: dict[str, list[int]] = {}
     entries: dict[str, dict[str, Any]] = {}
+    sums: Moments = {}
     for case in cases:
+        own = []
         for key, array in case.arrays().items():
+            name = f"{case.name}/{key}"
             array = array.astype(np.float32) if array.dtype.kind == "f" else array
-            if half and key.startswith(("fields/", "features/", "normals")):
+            if half and key not in ("points", "areas") and array.dtype.kind == "f":
                 array = _half(array)
-            tensors[f"{case.name}/{key}"] = np.ascontiguousarray(array)
-        entries[case.name] = _entry(case, path.name)
-    checks = {name: [zlib.crc32(block) for block in _blocks(array)] for name, array in tensors.items()}
-    metadata = {"schema": str(SCHEMA), "cases": json.dumps(entries), "checks": json.dumps(checks)}
+            first, stop = _nonzero(array)
+            tensors[name], rows[name] = np.ascontiguousarray(array[first:stop]), (first, len(array))
+            checks[name] = [zlib.crc32(block) for block in _blocks(tensors[name])]
+            own.append(checks[name])
+        sums = add(sums, moments([case]))
+        entries[case.name] = _entry(case, path.name) | {"check": _joint_check(own)} | (extra or {}).get(case.name, {})
+    metadata = {"schema": str(SCHEMA), "cases": json.dumps(entries)}
+    metadata |= {"rows": json.dumps(rows), "checks": json.dumps(checks), "moments": json.dumps(sums)}
     with replacing(path) as temporary:
         save_file(tensors, temporary, metadata)
     return entries
@@ -82,9 +96,20 @@ def _half(array: NDArray) -> NDArray:
     return array.astype(np.float16) if np.abs(array).max(initial=0) < 6e4 else array
 
 
+def _nonzero(array: NDArray) -> tuple[int, int]:
+    """The run of rows outside which all are zero."""
+    rows = np.flatnonzero(array.reshape(len(array), -1).any(axis=1))
+    return (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+
+
 def _blocks(array: NDArray) -> Iterable[bytes]:
-    for start in range(0, max(len(array), 1), BLOCK):
+    for start in range(0, len(array), BLOCK):
         yield array[start : start + BLOCK].tobytes()
+
+
+def _joint_check(checks: list[list[int]]) -> int:
+    """One check sum for all arrays of a case, so that a manifest knows its data."""
+    return zlib.crc32(json.dumps(checks).encode())
 
 
 def _entry(case: Case, shard: str) -> dict[str, Any]:
@@ -108,33 +133,45 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 class StoredArray:
     """One array of a shard: rows on demand, each block checked when it is first read."""
 
-    def __init__(self, name: str, path: Path, array: NDArray, checks: list[int]) -> None:
+    def __init__(self, name: str, path: Path, array: NDArray, checks: list[int], first: int, length: int) -> None:
         self.name, self.path, self.array, self._checks = name, path, array, checks
+        self.first = first  # the row that the stored rows begin with; those before and after them are zero
+        self.length = length
         self._verified = np.zeros(len(checks), bool)
+
+    def __len__(self) -> int:
+        return self.length
 
     def rows(self, start: int, stop: int) -> NDArray:
         """Rows start..stop as float32 (or the integer or bool type stored)."""
-        for block in range(start // BLOCK, -(-stop // BLOCK)):
+        low, high = np.clip([start - self.first, stop - self.first], 0, len(self.array))
+        for block in range(low // BLOCK, -(-high // BLOCK)):
             self._verify(block)
-        return self._out(self.array[start:stop])
+        result = self._zeros(min(stop, self.length) - start)
+        result[low + self.first - start :][: high - low] = self.array[low:high]
+        return result
 
     def pick(self, rows: NDArray[np.integer]) -> NDArray:
         """Any rows, in the order given."""
-        for block in np.unique(rows // BLOCK):
+        stored = np.asarray(rows) - self.first
+        held = (stored >= 0) & (stored < len(self.array))
+        for block in np.unique(stored[held] // BLOCK):
             self._verify(int(block))
-        return self._out(self.array[rows])
+        result = self._zeros(len(stored))
+        result[held] = self.array[stored[held]]
+        return result
 
     def _verify(self, block: int) -> None:
         if self._verified[block]:
             return
         data = self.array[block * BLOCK : (block + 1) * BLOCK].tobytes()
         if zlib.crc32(data) != self._checks[block]:
-            _damaged(self.path, f"array {self.name}, rows from {block * BLOCK}")
+            _damaged(self.path, f"array {self.name}, rows from {self.first + block * BLOCK}")
         self._verified[block] = True
 
-    @staticmethod
-    def _out(array: NDArray) -> NDArray:
-        return array.astype(np.float32) if array.dtype.kind == "f" else np.array(array)
+    def _zeros(self, count: int) -> NDArray:
+        dtype = np.float32 if self.array.dtype.kind == "f" else self.array.dtype
+        return np.zeros((count, *self.array.shape[1:]), dtype)
 
 
 def _damaged(path: Path, what: str) -> NoReturn:
@@ -150,22 +187,22 @@ def read_shard(path: Path) -> tuple[dict[str, StoredArray], dict[str, dict[str, 
             if 8 + length > size:
                 _damaged(path, "cut off in its header")
             header = json.loads(file.read(length))
+        metadata = header.pop("__metadata__")
+        checks, rows = json.loads(metadata["checks"]), json.loads(metadata["rows"])
+        arrays = {}
+        for name, entry in header.items():
+            start, stop = entry["data_offsets"]
+            if 8 + length + stop > size:
+                _damaged(path, f"cut off in array {name}")
+            dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
+            empty = stop == start  # an empty file region cannot be mapped
+            view = np.empty(shape, dtype) if empty else np.memmap(path, dtype, "r", 8 + length + start, shape)
+            arrays[name] = StoredArray(name, path, view, checks[name], *rows[name])
+        return arrays, json.loads(metadata["cases"])
     except FileNotFoundError:
         raise InputError("data file is missing", seen=path, remedy="run prepare again for this data set") from None
-    except (struct.error, ValueError):
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError):
         _damaged(path, "its header cannot be read")
-    metadata = header.pop("__metadata__")
-    checks = json.loads(metadata["checks"])
-    arrays = {}
-    for name, entry in header.items():
-        start, stop = entry["data_offsets"]
-        if 8 + length + stop > size:
-            _damaged(path, f"cut off in array {name}")
-        dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
-        empty = stop == start  # an empty file region cannot be mapped
-        view = np.empty(shape, dtype) if empty else np.memmap(path, dtype, "r", 8 + length + start, shape)
-        arrays[name] = StoredArray(name, path, view, checks[name])
-    return arrays, json.loads(metadata["cases"])
 
 
 class Dataset:
@@ -212,7 +249,11 @@ class Dataset:
     def _arrays(self, case: str) -> dict[str, StoredArray]:
         shard = self._meta(case)["shard"]
         if shard not in self._shards:
-            self._shards[shard], _ = read_shard(self.folder / shard)
+            arrays, entries = read_shard(self.folder / shard)
+            known = {name: meta["check"] for name, meta in self.manifest.cases.items() if meta["shard"] == shard}
+            if any(entries.get(name, {}).get("check") != check for name, check in known.items()):
+                _damaged(self.folder / shard, "not the one its manifest describes")
+            self._shards[shard] = arrays
         return self._shards[shard]
 
     def _meta(self, case: str) -> dict[str, Any]:
@@ -225,7 +266,7 @@ class Dataset:
         meta, prefix = self._meta(name), f"{name}/"
         stored = {k[len(prefix) :]: a for k, a in self._arrays(name).items() if k.startswith(prefix)}
         if rows is None:
-            arrays = {k: a.rows(0, len(a.array)) for k, a in stored.items()}
+            arrays = {k: a.rows(0, len(a)) for k, a in stored.items()}
         else:
             arrays = {k: a.pick(rows) for k, a in stored.items() if k != "cells"}
         groups: dict[str, dict[str, NDArray]] = {"fields": {}, "features": {}}
@@ -248,32 +289,8 @@ class Dataset:
         return self._meta(name)["surface"]
 
 
-def field_table(cases: Iterable[Case]) -> dict[str, dict[str, Any]]:
-    """Unit, place, components, and range, mean and spread of each channel of each field over some cases."""
-    sums: dict[str, list[NDArray]] = {}
-    for case in cases:
-        for name, values in case.fields.items():
-            where = field_spec(name).where
-            rows = values if where == "all" else values[case.surface == (where == "surface")]
-            if not len(rows):
-                continue
-            v = rows.astype(np.float64)
-            n = np.full(v.shape[1], float(len(v)))
-            entry = sums.setdefault(name, [np.zeros_like(n), 0 * n, 0 * n, n * np.inf, -n * np.inf])
-            for i, value in enumerate((n, v.sum(0), (v**2).sum(0))):
-                entry[i] = entry[i] + value
-            entry[3], entry[4] = np.minimum(entry[3], v.min(0)), np.maximum(entry[4], v.max(0))
-    table = {}
-    for name, (count, total, square, low, high) in sums.items():
-        mean = total / count
-        spec = field_spec(name)
-        table[name] = {
-            "unit": spec.unit,
-            "where": spec.where,
-            "components": len(mean),
-            "mean": mean.tolist(),
-            "std": np.sqrt(np.maximum(square / count - mean**2, 0)).tolist(),
-            "min": low.tolist(),
-            "max": high.tolist(),
-        }
-    return table
+def read_moments(path: Path) -> Moments:
+    """The sums over a shard's fields that were kept when it was written."""
+    with path.open("rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    return json.loads(header["__metadata__"]["moments"])

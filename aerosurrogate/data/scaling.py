@@ -1,0 +1,304 @@
+"""Features and scaling: the one place where a case becomes a model's inputs and targets, and its outputs fields again.
+
+Three scalings of fields. `nondimensional`: Cp = p/q, U/U_inf, Cf = tau/q, nut/(U_inf L), then each channel by its mean
+and spread over the training split. `standardised`: SI values by their mean and spread, as in the paper. `raw`: as
+they are. Coefficients are made non-dimensional with L^(d-1), which every body has, and not with a frontal area:
+lift = F_lift / (q L^(d-1)), log_drag = ln(F_drag / (q L^(d-1))). In 2D forces are per metre of span: lift is C_L.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerosurrogate.data.case import Array, Case, field_spec
+from aerosurrogate.errors import InputError
+from aerosurrogate.flow import Conditions
+
+CLOSEST = 1e-5  # body lengths: wall distances below it look alike in "log_distance"
+Spread = tuple[tuple[float, ...], tuple[float, ...]]  # mean and spread by channel
+
+
+@dataclass(frozen=True)
+class Places:
+    """Points of one body in its stream, as the features see them: `points` (n, d), `surface` (n,), ... as in Case."""
+
+    points: Array
+    surface: NDArray[np.bool_]
+    normals: Array | None = None
+    distance: Array | None = None
+    conditions: Conditions | None = None
+    features: Mapping[str, Array] | None = None
+
+    @classmethod
+    def of(cls, case: Case) -> Self:
+        return cls(case.points, case.surface, case.normals, case.distance, case.conditions, case.features)
+
+    def rows(self, start: int, stop: int) -> "Places":
+        """The points from `start` up to `stop`."""
+
+        def cut(array: NDArray | None) -> Any:
+            return None if array is None else array[start:stop]
+
+        features = {name: values[start:stop] for name, values in (self.features or {}).items()}
+        return Places(
+            self.points[start:stop],
+            self.surface[start:stop],
+            cut(self.normals),
+            cut(self.distance),
+            self.conditions,
+            features,
+        )
+
+
+def _length(places: Places) -> float:
+    return _known(places.conditions, "the stream").length
+
+
+def _known(value: Any, what: str) -> Any:
+    if value is None:
+        raise InputError(f"this model needs {what}, which the case does not have", remedy="choose other data.inputs")
+    return value
+
+
+def _everywhere(places: Places, values: Any) -> Array:
+    return np.broadcast_to(np.asarray(values, np.float32), (len(places.points), np.size(values)))
+
+
+def _direction(places: Places) -> NDArray:
+    return _known(places.conditions, "the stream").direction(places.points.shape[1])
+
+
+# Inputs by name: Places -> (n, c). Lengths are in body lengths where the name says so.
+INPUTS: dict[str, Callable[[Places], Array]] = {
+    "position": lambda places: places.points,
+    "position_per_length": lambda places: places.points / _length(places),
+    "normal": lambda places: _known(places.normals, "normals"),
+    "normal_on_skin": lambda places: _known(places.normals, "normals") * places.surface[:, None],
+    "distance": lambda places: _known(places.distance, "wall distances")[:, None],
+    "log_distance": lambda places: np.log10(
+        _known(places.distance, "wall distances")[:, None] / _length(places) + CLOSEST
+    ),
+    "nearest_per_length": lambda places: (  # the place on the skin that is closest
+        (places.points - _known(places.distance, "wall distances")[:, None] * _known(places.normals, "normals"))
+        / _length(places)
+    ),
+    "surface": lambda places: places.surface[:, None].astype(np.float32),
+    "stream": lambda places: _everywhere(places, _direction(places)),
+    "stream_velocity": lambda places: _everywhere(places, _direction(places) * places.conditions.speed),  # type: ignore[union-attr]
+    "log_reynolds": lambda places: _everywhere(places, [np.log10(_known(places.conditions, "the stream").reynolds)]),
+}
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How cases look to a model; plain values, so that it travels in the checkpoint as JSON."""
+
+    input_names: tuple[str, ...]
+    field_names: tuple[str, ...]
+    coefficient_names: tuple[str, ...]
+    kind: str  # nondimensional, standardised or raw
+    dimensions: int
+    channels: tuple[int, ...]  # of each field
+    inputs_spread: Spread
+    fields_spread: Spread
+    coefficients_spread: Spread
+
+    @classmethod
+    def fit(
+        cls,
+        cases: Iterable[Case],
+        *,
+        inputs: Sequence[str],
+        fields: Sequence[str],
+        coefficients: Sequence[str] = (),
+        kind: str = "standardised",
+        scale_inputs: str = "all",
+    ) -> "Scaling":
+        """Statistics over the training cases; each field's only where it is defined."""
+        moments: dict[str, _Moments] = {name: _Moments() for name in (*inputs, *fields, "coefficients")}
+        case = None
+        for case in cases:
+            bare = cls._bare(case, inputs, fields, coefficients, kind)
+            for name in inputs:
+                moments[name].add(bare._input(name, Places.of(case)))
+            for name in fields:
+                rows = _defined(name, case.surface)
+                moments[name].add(bare._field(name, case.fields[name][rows], case.conditions))
+            moments["coefficients"].add(bare.coefficient_targets(case)[None])
+        if case is None:
+            raise InputError("no training cases", remedy="check the recipe's split")
+        bare = cls._bare(case, inputs, fields, coefficients, kind)
+        kept = {"all": (), "functions": ("position", "position_per_length"), "none": tuple(inputs)}[scale_inputs]
+        return cls(
+            **{
+                **bare.__dict__,
+                "inputs_spread": _joined([moments[n].spread(kept=n in kept) for n in inputs]),
+                "fields_spread": _joined([moments[n].spread(kept=kind == "raw") for n in fields]),
+                "coefficients_spread": _joined([moments["coefficients"].spread()]),
+            }
+        )
+
+    @classmethod
+    def _bare(
+        cls, case: Case, inputs: Sequence[str], fields: Sequence[str], coefficients: Sequence[str], kind: str
+    ) -> "Scaling":
+        """The scaling before its statistics are known, which leaves values as they are."""
+        for name in fields:
+            if name not in case.fields:
+                raise InputError(
+                    f"case {case.name} has no field of that name",
+                    seen=name,
+                    remedy=f"data.fields may hold {', '.join(case.fields)}",
+                )
+        channels = tuple(case.fields[name].shape[1] for name in fields)
+        k, c = len(coefficients), sum(channels)
+        width = sum(cls._width(name, case) for name in inputs)
+        return cls(
+            tuple(inputs),
+            tuple(fields),
+            tuple(coefficients),
+            kind,
+            case.dimensions,
+            channels,
+            ((0.0,) * width, (1.0,) * width),
+            ((0.0,) * c, (1.0,) * c),
+            ((0.0,) * k, (1.0,) * k),
+        )
+
+    @staticmethod
+    def _width(name: str, case: Case) -> int:
+        if name not in INPUTS and name not in case.features:
+            raise InputError(
+                "no input of that name",
+                seen=name,
+                remedy=f"data.inputs may hold {', '.join([*INPUTS, *case.features])}",
+            )
+        return Scaling._input(name, Places.of(case).rows(0, 1)).shape[1]
+
+    @staticmethod
+    def _input(name: str, places: Places) -> Array:
+        return INPUTS[name](places) if name in INPUTS else _known((places.features or {}).get(name), name)
+
+    def _field(self, name: str, values: NDArray, conditions: Conditions | None) -> NDArray:
+        return values if self.kind != "nondimensional" else values / _unit(name, conditions)
+
+    @property
+    def input_channels(self) -> int:
+        return len(self.inputs_spread[0])
+
+    @property
+    def output_channels(self) -> int:
+        return sum(self.channels)
+
+    def columns(self) -> dict[str, slice]:
+        """Where each field's channels are among the model's outputs."""
+        ends = np.cumsum(self.channels)
+        return {
+            name: slice(int(e - c), int(e)) for name, c, e in zip(self.field_names, self.channels, ends, strict=True)
+        }
+
+    def inputs(self, places: Places) -> Array:
+        """The model's inputs, (n, channels), positions first."""
+        mean, spread = _rows(self.inputs_spread)
+        raw = np.concatenate([self._input(name, places) for name in self.input_names], axis=1, dtype=np.float32)
+        return (raw - mean) / spread
+
+    def targets(self, case: Case) -> Array:
+        """The fields as the model should answer them, (n, channels); what is not defined at a point is 0 there."""
+        mean, spread = _rows(self.fields_spread)
+        raw = [self._field(name, case.fields[name], case.conditions) for name in self.field_names]
+        return np.where(self.defined(case.surface), (np.concatenate(raw, axis=1) - mean) / spread, 0).astype(np.float32)
+
+    def defined(self, surface: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which channels are defined at which points, (n, channels)."""
+        columns = [
+            np.repeat(_defined(name, surface)[:, None], c, axis=1)
+            for name, c in zip(self.field_names, self.channels, strict=True)
+        ]
+        return np.concatenate(columns, axis=1)
+
+    def fields(self, outputs: NDArray, surface: NDArray[np.bool_], conditions: Conditions | None) -> dict[str, Array]:
+        """Fields in SI units from the model's outputs (n, channels); zero where a field is not defined."""
+        mean, spread = _rows(self.fields_spread)
+        values = np.where(self.defined(surface), outputs * spread + mean, 0)
+        unit = {name: _unit(name, conditions) if self.kind == "nondimensional" else 1.0 for name in self.field_names}
+        return {name: (values[:, part] * unit[name]).astype(np.float32) for name, part in self.columns().items()}
+
+    def coefficient_targets(self, case: Case) -> Array:
+        """What the head should answer for a case, scaled, (k,)."""
+        if not self.coefficient_names:
+            return np.zeros(0, np.float32)
+        reference, length = case.reference, _length(Places.of(case))
+        scale = reference.get("area", length) / length ** (case.dimensions - 1)
+        raw = {"lift": reference["cl"] * scale, "log_drag": np.log(max(reference["cd"] * scale, 1e-6))}
+        mean, spread = _rows(self.coefficients_spread)
+        return ((np.array([raw[name] for name in self.coefficient_names]) - mean) / spread).astype(np.float32)
+
+    def force_areas(self, answers: NDArray, conditions: Conditions) -> dict[str, float]:
+        """Drag and lift over dynamic pressure, m2 (C_D times area, C_L times area), from the head's answer (k,)."""
+        mean, spread = _rows(self.coefficients_spread)
+        values = dict(zip(self.coefficient_names, (answers * spread + mean).tolist(), strict=True))
+        square = conditions.length ** (self.dimensions - 1)
+        areas = {}
+        if "log_drag" in values:
+            areas["drag"] = float(np.exp(values["log_drag"]) * square)
+        if "lift" in values:
+            areas["lift"] = float(values["lift"] * square)
+        return areas
+
+    def document(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "Scaling":
+        return cls(**{key: _tuples(value) for key, value in document.items()})
+
+
+def _unit(name: str, conditions: Conditions | None) -> float:
+    """What a field is divided by to become non-dimensional."""
+    stream = _known(conditions, "the stream")
+    q, speed = stream.dynamic_pressure, stream.speed
+    return {"p": q, "wallShearStress": q, "U": speed, "nut": speed * stream.length}.get(name, 1.0)
+
+
+def _defined(name: str, surface: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    where = field_spec(name).where
+    return np.ones_like(surface) if where == "all" else surface == (where == "surface")
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def _rows(spread: Spread) -> tuple[NDArray, NDArray]:
+    return np.array(spread[0], np.float32), np.array(spread[1], np.float32)
+
+
+def _joined(parts: Sequence[Spread]) -> Spread:
+    return tuple(m for mean, _ in parts for m in mean), tuple(s for _, spread in parts for s in spread)
+
+
+class _Moments:
+    """Mean and spread of rows that arrive case by case."""
+
+    def __init__(self) -> None:
+        self.count, self.total, self.square = 0, 0.0, 0.0
+
+    def add(self, rows: NDArray) -> None:
+        rows = rows.astype(np.float64)
+        self.count += len(rows)
+        self.total = self.total + rows.sum(axis=0)
+        self.square = self.square + (rows**2).sum(axis=0)
+
+    def spread(self, kept: bool = False) -> Spread:
+        """Mean and standard deviation by channel; (0, 1) if the values are kept as they are."""
+        mean = np.atleast_1d(self.total / max(self.count, 1))
+        deviation = np.sqrt(np.maximum(self.square / max(self.count, 1) - mean**2, 0))
+        flat = deviation < 1e-6 * np.abs(mean) + 1e-12  # a constant channel carries nothing: leave its size alone
+        if kept:
+            return (0.0,) * len(mean), (1.0,) * len(mean)
+        return tuple(mean.tolist()), tuple(np.where(flat, 1.0, deviation).tolist())
