@@ -1,0 +1,184 @@
+"""Whether an answer can be trusted: how far a shape and its stream lie from what the model was trained on.
+
+Three kinds of signs, each turned into a score that is about 1 at the edge of the familiar:
+
+    ranges          conditions and plain shape measures, against the training set's smallest and largest values
+    features        distance of the pooled skin features of the last layer to the training set's, along its main axes
+                    and off them
+    disagreement    of the two routes to a coefficient, against its spread on validation cases
+
+The worst score counts. Its limit is the conformal 95 % quantile over validation cases, so that 95 % of shapes like the
+training set's are `inside`; up to twice the limit is `near`, beyond is `outside`. The statistics are a plain JSON
+document, kept in the checkpoint.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Mark = Literal["inside", "near", "outside"]
+COVERAGE = 0.95
+NEAR = 2.0  # times the limit
+_RANGE_UNIT = 0.1  # leaving a range by this part of its width scores 1
+_AXES = 12  # main axes kept of the features
+
+_WORDS = {
+    "log10_reynolds": "log10 of the Reynolds number",
+    "alpha": "angle of attack (degrees)",
+    "ground": "ground under the body (1 = yes)",
+    "height": "height over length",
+    "width": "width over length",
+    "clearance": "ground clearance over length",
+    "thickness": "thickness over chord",
+    "camber": "height of the section's middle over chord",
+    "skin": "skin area over length squared",
+    "front": "frontal area over length squared",
+    "volume": "volume over length cubed",
+    "fullness": "volume over that of the enclosing box",
+    "cd": "drag",
+    "cl": "lift",
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one case shows of itself, in the model's non-dimensional frame."""
+
+    features: NDArray[np.float64]  # (c,) pooled skin features
+    conditions: dict[str, float]  # log10_reynolds, alpha, ground, as far as the model knows them
+    shape: dict[str, float]  # from `shape_measures`
+    disagreement: dict[str, float] = field(default_factory=dict)  # from `disagreement`
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The mark, and in words what took it away from `inside`."""
+
+    mark: Mark
+    score: float  # over the limit: 1 is the edge of inside
+    reasons: tuple[str, ...] = ()
+
+
+def shape_measures(points: NDArray, normals: NDArray, areas: NDArray) -> dict[str, float]:
+    """Plain measures of a skin, from points (n, d) in body lengths with outward normals (n, d) and areas (n,)."""
+    points, normals, areas = (np.asarray(a, dtype=float) for a in (points, normals, areas))
+    dimensions = points.shape[1]
+    low, high = points.min(axis=0), points.max(axis=0)
+    volume = float(np.sum(areas * np.sum(points * normals, axis=1))) / dimensions
+    measures = {"skin": float(areas.sum()), "volume": volume}
+    if dimensions == 2:
+        return measures | {"thickness": float(high[1] - low[1]), "camber": float(high[1] + low[1]) / 2}
+    return measures | {
+        "front": float(np.sum(areas * np.maximum(-normals[:, 0], 0.0))),
+        "height": float(high[2] - low[2]),
+        "width": float(high[1] - low[1]),
+        "clearance": float(low[2]),
+        "fullness": volume / max(float(np.prod(high - low)), 1e-12),
+    }
+
+
+def disagreement(best: Mapping[str, float], integrated: Mapping[str, float]) -> dict[str, float]:
+    """How far the two routes lie apart: the log of the ratio for drag (a positive number), the difference for lift."""
+    apart = {}
+    if "cd" in best and "cd" in integrated:
+        apart["cd"] = math.log(max(best["cd"], 1e-5) / max(integrated["cd"], 1e-5))
+    if "cl" in best and "cl" in integrated:
+        apart["cl"] = best["cl"] - integrated["cl"]
+    return apart
+
+
+def fit(training: Sequence[Evidence], validation: Sequence[Evidence]) -> dict[str, Any]:
+    """Statistics for `judge`, as a JSON document; `validation` are held-out cases like the training set's.
+
+    Without any, the training cases stand in for them, and the limit is then too strict rather than too loose.
+    """
+    validation = validation or training
+    features = np.stack([e.features for e in training]).astype(float)
+    centre = features.mean(axis=0)
+    _, spread, axes = np.linalg.svd(features - centre, full_matrices=False)
+    spread = spread / math.sqrt(max(len(features) - 1, 1))
+    kept = min(_AXES, int(np.sum(spread > 1e-6 * spread[0])))
+    known: dict[str, Any] = {
+        "ranges": {
+            name: [min(values), max(values)] for name, values in _columns([e.conditions | e.shape for e in training])
+        },
+        "features": {"centre": _plain(centre), "axes": _plain(axes[:kept]), "spread": _plain(spread[:kept])},
+        "disagreement": {name: _middle_and_spread(v) for name, v in _columns([e.disagreement for e in validation])},
+        "cases": [len(training), len(validation)],
+        "limit": 1.0,
+        "units": {"distance": 1.0, "residual": 1.0},
+    }
+    raw = [_distances(known, e.features) for e in validation]
+    known["units"] = {
+        "distance": _quantile([distance for distance, _ in raw]),
+        "residual": _quantile([residual for _, residual in raw]) or 1.0,
+    }
+    worst = [max(score for score, _ in _scores(known, e)) for e in validation]
+    known["limit"] = max(_quantile(worst), 1e-6)
+    return known
+
+
+def judge(known: Mapping[str, Any], evidence: Evidence) -> Verdict:
+    """Mark a case against the statistics of `fit`; reasons are the signs beyond the limit, worst first."""
+    scored = sorted(_scores(known, evidence), key=lambda pair: -pair[0])
+    worst = scored[0][0] / known["limit"]
+    mark: Mark = "inside" if worst <= 1 else "near" if worst <= NEAR else "outside"
+    return Verdict(mark, worst, tuple(words for score, words in scored if score > known["limit"]))
+
+
+def _scores(known: Mapping[str, Any], evidence: Evidence) -> list[tuple[float, str]]:
+    """Every sign's score with the sentence that says what it means."""
+    scored: list[tuple[float, str]] = []
+    values = evidence.conditions | evidence.shape
+    for name, (low, high) in known["ranges"].items():
+        if name in values:
+            width = max(high - low, 0.02 * max(abs(low), abs(high)), 1e-6)
+            excess = max(low - values[name], values[name] - high, 0.0) / width / _RANGE_UNIT
+            words = f"{_WORDS.get(name, name)} {values[name]:.3g}, trained on {low:.3g} to {high:.3g}"
+            scored.append((excess, words))
+    distance, residual = _distances(known, evidence.features)
+    familiar = "the learned features of the skin are unlike the training set's"
+    for name, value in (("distance", distance), ("residual", residual)):
+        score = value / known["units"][name]
+        scored.append((score, f"{familiar} ({score:.1f} times as far as those of 95 % of held-out shapes)"))
+    for name, (middle, spread) in known["disagreement"].items():
+        if name in evidence.disagreement:
+            score = abs(evidence.disagreement[name] - middle) / (2.0 * spread)
+            words = f"the two routes to {_WORDS.get(name, name)} disagree {score:.1f} times more than usual"
+            scored.append((score, words))
+    return scored
+
+
+def _distances(known: Mapping[str, Any], features: NDArray) -> tuple[float, float]:
+    """Root mean square distance along the main axes in standard deviations, and what lies off them."""
+    basis = known["features"]
+    offset = np.asarray(features, dtype=float) - np.array(basis["centre"])
+    axes, spread = np.array(basis["axes"]), np.array(basis["spread"])
+    along = axes @ offset
+    off = float(np.linalg.norm(offset - axes.T @ along))
+    return float(np.sqrt(np.mean((along / spread) ** 2))), off
+
+
+def _columns(rows: Sequence[Mapping[str, float]]) -> list[tuple[str, list[float]]]:
+    return [(name, [float(row[name]) for row in rows]) for name in (rows[0] if rows else {})]
+
+
+def _middle_and_spread(values: Sequence[float]) -> list[float]:
+    """Median, and the half width that holds about 68 %: neither is moved by a few wild cases."""
+    middle = float(np.median(values))
+    return [middle, max(float(np.quantile(np.abs(np.array(values) - middle), 0.68)), 1e-6)]
+
+
+def _quantile(values: Sequence[float]) -> float:
+    """The conformal quantile: the smallest value that covers the next case with probability COVERAGE."""
+    rank = math.ceil((len(values) + 1) * COVERAGE)
+    return float(np.sort(values)[min(rank, len(values)) - 1])
+
+
+def _plain(array: NDArray) -> list[Any]:
+    """Numbers with seven digits, which is what float32 features hold."""
+    return [[float(f"{v:.7g}") for v in row] for row in array] if array.ndim == 2 else _plain(array[None])[0]
