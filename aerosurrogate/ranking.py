@@ -1,0 +1,102 @@
+"""Is the order right? Predicted coefficients against true ones, with the uncertainty that few designs leave.
+
+Intervals are 95 % percentile intervals of the paired bootstrap: designs are drawn again with replacement, prediction
+and truth together.
+"""
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerosurrogate.errors import InputError
+
+Values = NDArray[np.float64]
+RESAMPLES = 1000
+BEST = (1, 3, 5, 10)
+
+
+def read_truth(path: Path) -> dict[str, dict[str, float]]:
+    """A table `name,cd[,cl]` as name -> {"cd": ..., "cl": ...}; other columns are left alone."""
+    remedy = "give a CSV file that starts with the line name,cd or name,cd,cl"
+    try:
+        rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines(), skipinitialspace=True))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the true values ({error})", seen=path, remedy=remedy) from None
+    columns = list(rows[0]) if rows else []
+    if "name" not in columns or "cd" not in columns:
+        raise InputError("the true values need the columns name and cd", seen=columns or "nothing", remedy=remedy)
+    try:
+        return {row["name"]: {key: float(row[key]) for key in ("cd", "cl") if row.get(key)} for row in rows}
+    except ValueError as error:
+        raise InputError(f"{path}: a value is not a number ({error})", remedy=remedy) from None
+
+
+def compare(designs: Sequence[Mapping[str, Any]], truth: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """Spearman, Kendall, relative errors and overlap of the best, for each coefficient that both sides have.
+
+    Keys: `spearman`, `kendall` and `relative_error` hold `cd`, `cl` and their `cd_interval`, `cl_interval`; `best`
+    holds for k designs how many of the truly best k are among the predicted best k; `designs` counts those compared.
+    """
+    found: dict[str, Any] = {"spearman": {}, "kendall": {}, "relative_error": {}, "best": {}, "designs": 0}
+    names = [d["name"] for d in designs if d["name"] in truth]
+    if not names:
+        raise InputError(
+            "no design is named in the true values",
+            seen=f"designs {', '.join(d['name'] for d in designs[:3])}...; truth {', '.join(list(truth)[:3])}...",
+            remedy="the column name holds file names without folder and extension",
+        )
+    found["designs"] = len(names)
+    for key in ("cd", "cl"):
+        pairs = [
+            (d[key], truth[d["name"]][key])
+            for d in designs
+            if key in truth.get(d["name"], {}) and d.get(key) is not None
+        ]
+        if len(pairs) < 2:
+            continue
+        predicted, true = np.array(pairs, dtype=float).T
+        for name, statistic in (("spearman", _spearman), ("kendall", _kendall), ("relative_error", _relative_error)):
+            value, interval = _bootstrap(statistic, predicted, true)
+            found[name] |= {key: value, f"{key}_interval": interval}
+        found["best"][key] = {str(k): _overlap(predicted, true, k) for k in BEST if k <= len(true) / 2 or k == 1}
+    return found
+
+
+def _spearman(predicted: Values, true: Values) -> float:
+    from scipy.stats import rankdata
+
+    a, b = rankdata(predicted), rankdata(true)
+    return float(np.corrcoef(a, b)[0, 1]) if np.ptp(a) and np.ptp(b) else float("nan")
+
+
+def _kendall(predicted: Values, true: Values) -> float:
+    from scipy.stats import kendalltau
+
+    return float(kendalltau(predicted, true).statistic)
+
+
+def _relative_error(predicted: Values, true: Values) -> float:
+    """Mean of |error| / |truth|, leaving out truths too near zero for a ratio (1 % of the largest)."""
+    counted = np.abs(true) > 0.01 * np.abs(true).max()
+    return float(np.mean(np.abs(predicted - true)[counted] / np.abs(true)[counted])) if counted.any() else float("nan")
+
+
+def _overlap(predicted: Values, true: Values, k: int) -> int:
+    return len(set(np.argsort(predicted, kind="stable")[:k]) & set(np.argsort(true, kind="stable")[:k]))
+
+
+def _bootstrap(
+    statistic: Callable[[Values, Values], float], predicted: Values, true: Values
+) -> tuple[float | None, list[float] | None]:
+    """The statistic and its interval; None where it has no value (all designs alike)."""
+    value = statistic(predicted, true)
+    draws = np.random.default_rng(0).integers(0, len(true), size=(RESAMPLES, len(true)))
+    again = np.array([statistic(predicted[rows], true[rows]) for rows in draws])
+    again = again[np.isfinite(again)]
+    if not np.isfinite(value) or not len(again):
+        return None, None
+    return value, [float(edge) for edge in np.quantile(again, [0.025, 0.975])]
