@@ -1,0 +1,236 @@
+"""A shape set into the stream: the faces that the air touches, and the way to the model's frame and back.
+
+The body keeps the axes of its file, in metres. x_model = rotation @ (x - origin) leads to the model's frame:
+
+    3D  flow +x, up +z; origin at mid-length, mid-width, on the ground; length = extent along the flow
+    2D  chord along +x, leading edge at the origin; length = chord
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerosurrogate import forces
+from aerosurrogate.errors import InputError
+from aerosurrogate.flow import Conditions, FlowAxes, StreamOptions
+from aerosurrogate.mesh.distance import outer_faces
+from aerosurrogate.mesh.surface import Surface
+
+Floats = NDArray[np.float64]
+METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "ft": 0.3048}
+BELOW, ABOVE = -0.02, 0.15  # body lengths: a lowest point between these over the file's zero stands on that zero
+TILT = 0.1  # degrees: a chord nearer to the x axis than this counts as lying along it
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A design in the stream. `surface` holds only what the air touches; `notes` say what was done to it."""
+
+    name: str
+    file: str  # as the user gave it
+    surface: Surface
+    length: float  # m
+    origin: Floats  # (d,) m
+    rotation: Floats  # (d, d)
+    ground: float | None  # m along up; None in free air
+    stream_axes: FlowAxes | None  # 3D: as the user named them; 2D: they follow from alpha
+    notes: tuple[str, ...] = ()
+
+    @property
+    def dimension(self) -> int:
+        return self.surface.dimension
+
+    def wind_axes(self, conditions: Conditions) -> FlowAxes:
+        """Drag and lift directions in the file's axes."""
+        return self.stream_axes or FlowAxes.two_dimensional(conditions.alpha)
+
+    @property
+    def tilt(self) -> float:
+        """Degrees by which the chord of a section lies nose-up of the x axis in its file."""
+        return 0.0 if self.dimension == 3 else float(np.degrees(np.arctan2(self.rotation[1, 0], self.rotation[0, 0])))
+
+    def to_model(self, points: NDArray) -> Floats:
+        """Points (n, d) m of the file's frame in the model's, m."""
+        return (np.asarray(points, dtype=float) - self.origin) @ self.rotation.T
+
+    def to_file(self, points: NDArray) -> Floats:
+        """Points (n, d) m of the model's frame in the file's, m."""
+        return np.asarray(points, dtype=float) @ self.rotation + self.origin
+
+    def turn_to_file(self, vectors: NDArray) -> Floats:
+        """Directions (n, d) of the model's frame in the file's axes."""
+        return np.asarray(vectors, dtype=float) @ self.rotation
+
+    def in_model_frame(self) -> Surface:
+        """The surface in the model's frame, m."""
+        return self.surface.transformed(self.rotation, -self.rotation @ self.origin)
+
+    def reference_area(self, choice: str) -> tuple[float, str]:
+        """Area in m2 by `silhouette`, `rectangle` or a number, and what it is in words."""
+        try:
+            given = float(choice)
+        except ValueError:
+            given = None
+        if given is not None:
+            if not given > 0:
+                raise InputError("the reference area must be positive", seen=choice, remedy="give --area in m2")
+            return given, "as given"
+        if choice not in ("silhouette", "rectangle"):
+            remedy = "give --area silhouette, --area rectangle or a number of m2"
+            raise InputError("no such reference area", seen=choice, remedy=remedy)
+        if self.dimension == 2:
+            return self.length, "chord x 1 m"
+        assert self.stream_axes is not None
+        if choice == "silhouette":
+            return forces.silhouette_area(self.surface.corners, self.stream_axes), "silhouette along the flow"
+        return forces.rectangle_area(self.surface.points, self.stream_axes), "rectangle around the front"
+
+    def moment_point(self) -> Floats:
+        """Where the pitching moment is taken about: mid-length on the ground, or a quarter of the chord. (d,) m."""
+        quarter = np.array([[0.25 * self.length, 0.0]]) if self.dimension == 2 else np.zeros((1, 3))
+        return self.to_file(quarter)[0]
+
+
+def set_in_stream(surface: Surface, stream: StreamOptions, file: str, symmetry: str | None = None) -> Body:
+    """Make a body of a surface read from `file`: mirrored if asked, cut at the ground, its pieces united."""
+    _require_finite(surface, file)
+    name = surface.name or Path(file).stem
+    notes = list(surface.notes)
+    if surface.dimension == 2:
+        origin, rotation, chord = _chord(surface)
+        body = Body(name, file, surface, chord, origin, rotation, None, None, tuple(notes))
+        if body.tilt:
+            turned = f"the chord lies {body.tilt:+.2f} degrees off the x axis; the angle of attack is measured from x"
+            body = replace(body, notes=(*notes, turned))
+        return body
+    if symmetry is not None:
+        surface = mirrored(surface, symmetry, file)
+        notes.append(f"half body doubled across the plane {symmetry} = 0")
+    axes = FlowAxes.parse(stream.flow, stream.up)
+    ground = _ground(surface, axes, stream)
+    if ground is not None:
+        surface, cut = _above(surface, axes, ground)
+        notes += cut
+        where = "the file's zero height" if ground == 0 else f"height {ground:.4g} m"
+        notes.append(f"ground at {where}, {_heights(surface, axes).min() - ground:.4g} m below the lowest point")
+    outer = outer_faces(surface)
+    if not outer.all():
+        notes.append(f"{(~outer).sum()} of {len(outer)} faces lie inside another piece and are left out")
+        surface = surface.select(outer)
+    along, across = surface.points @ axes.flow, surface.points @ axes.side
+    floor = ground if ground is not None else float(_heights(surface, axes).min())
+    middle = np.array([_middle(along), _middle(across), floor])
+    rotation = axes.to_model
+    length = float(np.ptp(along))
+    return Body(name, file, surface, length, rotation.T @ middle, rotation, ground, axes, tuple(notes))
+
+
+def mirrored(surface: Surface, axis: str, file: str) -> Surface:
+    """The surface and its mirror image across the plane where the coordinate `axis` is zero."""
+    if axis not in ("x", "y", "z") or surface.dimension != 3:
+        raise InputError("a body is doubled across a plane", seen=f"--symmetry {axis}", remedy="give --symmetry y")
+    column = "xyz".index(axis)
+    depth = surface.points[:, column]
+    if min(depth.max(), -depth.min()) > 1e-3 * surface.length:
+        raise InputError(
+            f"{file}: not a half body, it reaches to both sides of {axis} = 0",
+            seen=f"{axis} from {depth.min():.4g} to {depth.max():.4g} m",
+            remedy="leave --symmetry out",
+        )
+    flip = np.ones(3)
+    flip[column] = -1.0
+
+    def twice(data: dict[str, NDArray]) -> dict[str, NDArray]:
+        return {
+            name: np.concatenate([values, values * flip if values.shape[1:] == (3,) else values])
+            for name, values in data.items()
+        }
+
+    return replace(
+        surface,
+        points=np.concatenate([surface.points, surface.points * flip]),
+        cells=np.concatenate([surface.cells, surface.cells[:, ::-1] + len(surface.points)]),
+        point_data=twice(surface.point_data),
+        cell_data=twice(surface.cell_data),
+    )
+
+
+def suggest_units(length: float, usual: Sequence[float]) -> str | None:
+    """The unit in which a length that came out absurd would be usual: the largest that fits, if any does."""
+    fitting = [name for name, metres in METRES.items() if usual[0] <= length * metres <= usual[1]]
+    return max(fitting, key=METRES.__getitem__) if fitting else None
+
+
+def _require_finite(surface: Surface, file: str) -> None:
+    if not len(surface.cells):
+        raise InputError(f"{file}: no surface in this file", remedy="give a surface mesh or airfoil coordinates")
+    if not np.isfinite(surface.points).all():
+        bad = int((~np.isfinite(surface.points)).any(axis=1).sum())
+        raise InputError(f"{file}: coordinates that are not numbers", seen=f"{bad} points", remedy="mend the file")
+    if not surface.areas.sum() > 0 or surface.length == 0:
+        raise InputError(f"{file}: the surface has no area", seen=f"{len(surface.cells)} cells", remedy="mend the file")
+
+
+def _chord(surface: Surface) -> tuple[Floats, Floats, float]:
+    """Leading edge (2,), rotation (2, 2) that lays the chord along x, and the chord's length in metres."""
+    points = surface.points
+    rear = points[:, 0] >= points[:, 0].max() - 1e-6 * surface.length
+    trailing = points[rear].mean(axis=0)
+    reach = np.linalg.norm(points - trailing, axis=1)
+    leading = points[int(np.argmax(reach))]
+    angle = np.arctan2(*(trailing - leading)[::-1])
+    if abs(np.degrees(angle)) < TILT:
+        low, high = points[:, 0].min(), points[:, 0].max()
+        return np.array([low, leading[1]]), np.eye(2), float(high - low)
+    c, s = np.cos(angle), np.sin(angle)
+    return leading, np.array([[c, s], [-s, c]]), float(reach.max())
+
+
+def _ground(surface: Surface, axes: FlowAxes, stream: StreamOptions) -> float | None:
+    """Height of the ground along up in metres, None in free air."""
+    if stream.ground == "none":
+        return None
+    if stream.ground != "auto":
+        try:
+            return float(stream.ground) * METRES[stream.units or "m"]
+        except ValueError:
+            remedy = "give --ground auto, --ground none or a height"
+            raise InputError("the ground is not a height", seen=stream.ground, remedy=remedy) from None
+    lowest = float(_heights(surface, axes).min())
+    length = float(np.ptp(surface.points @ axes.flow))
+    return 0.0 if BELOW * length <= lowest <= ABOVE * length else lowest
+
+
+def _above(surface: Surface, axes: FlowAxes, ground: float) -> tuple[Surface, list[str]]:
+    """What stands above the ground: faces that cross it are cut, their data interpolated."""
+    heights = _heights(surface, axes)
+    if heights.min() >= ground - 1e-9 * surface.length:
+        return surface, []
+    if heights.max() <= ground:
+        raise InputError("the whole body lies below the ground", seen=f"ground {ground:g} m", remedy="give --ground")
+    import pyvista as pv
+
+    mesh = pv.PolyData.from_regular_faces(surface.points, surface.cells)
+    mesh.point_data.update(surface.point_data)
+    mesh.cell_data.update(surface.cell_data)
+    above = mesh.clip(normal=axes.up, origin=ground * axes.up, invert=False).triangulate()
+    cut = replace(
+        surface,
+        points=np.asarray(above.points, dtype=float),
+        cells=np.asarray(above.regular_faces, dtype=np.int64),
+        point_data={name: np.asarray(above.point_data[name]) for name in surface.point_data},
+        cell_data={name: np.asarray(above.cell_data[name]) for name in surface.cell_data},
+    )
+    below = surface.areas.sum() - cut.areas.sum()
+    return cut, [f"{below / surface.areas.sum():.2%} of the skin lies below the ground and does not count"]
+
+
+def _heights(surface: Surface, axes: FlowAxes) -> Floats:
+    return np.asarray(surface.points @ axes.up)
+
+
+def _middle(values: Floats) -> float:
+    return 0.5 * float(values.min() + values.max())

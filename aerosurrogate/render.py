@@ -1,0 +1,157 @@
+"""Shaded pictures of bodies, without a display.
+
+VTK draws them off-screen in a process of its own, because where no OpenGL works VTK may end the process it runs in.
+Then, and only then, the triangles are drawn by matplotlib, back to front.
+"""
+
+import atexit
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerosurrogate import console
+from aerosurrogate.flow import FlowAxes
+
+Image = NDArray[np.uint8]  # (height, width, 3)
+VIEWS = {  # where the eye is, in shares of (flow, side, up)
+    "front": (-1.0, -0.85, 0.45),
+    "rear": (1.0, -0.85, 0.45),
+    "side": (0.0, -1.0, 0.0),
+    "top": (0.0, 0.0, 1.0),
+}
+_MARGIN = 1.04
+_VTK_SECONDS = 120.0  # for one picture: the first one compiles shaders
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One view of one coloured body."""
+
+    corners: NDArray[np.float32]  # (m, 3, 3) triangles, m
+    colours: NDArray[np.uint8]  # (m, 3) of the triangles
+    eye: tuple[float, float, float]  # direction from the body to the eye
+    up: tuple[float, float, float]
+    size: tuple[int, int]  # width, height in pixels
+
+    @classmethod
+    def of(cls, corners: NDArray, colours: NDArray, view: str, axes: FlowAxes, size: tuple[int, int]) -> "Shot":
+        along, across, height = VIEWS[view]
+        eye = along * axes.flow + across * axes.side + height * axes.up
+        up = axes.side if view == "top" else axes.up
+        return cls(np.asarray(corners, np.float32), np.asarray(colours, np.uint8), tuple(eye), tuple(up), size)
+
+
+def render(shots: Sequence[Shot]) -> list[Image]:
+    """Pictures of the shots, in their order."""
+    workers = _workers()
+    if workers is not None:
+        try:
+            return list(workers.map(_by_vtk, shots, timeout=_VTK_SECONDS * (1 + len(shots))))
+        except (BrokenProcessPool, TimeoutError, RuntimeError, ImportError, OSError) as error:
+            console.note(f"no OpenGL here ({type(error).__name__}); pictures are drawn by matplotlib instead")
+            _give_up_vtk()
+    return [_by_matplotlib(shot) for shot in shots]
+
+
+_vtk_works = True
+
+
+def _give_up_vtk() -> None:
+    global _vtk_works
+    _vtk_works = False
+
+
+def _workers() -> ProcessPoolExecutor | None:
+    return _pool() if _vtk_works else None
+
+
+@cache
+def _pool() -> ProcessPoolExecutor:
+    # Not forked: VTK and torch keep threads and locks that a forked child would find in any state.
+    pool = ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"), initializer=_quiet)
+    atexit.register(pool.shutdown, wait=False, cancel_futures=True)
+    return pool
+
+
+def _quiet() -> None:
+    """VTK writes what it tries on the way to a working OpenGL to stderr, where only our own notes belong."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def _camera(shot: Shot) -> tuple[NDArray, NDArray, NDArray, NDArray, float]:
+    """Unit vectors right, up and towards the eye; the centre; half the height of a picture that holds the body."""
+    towards = np.array(shot.eye) / np.linalg.norm(shot.eye)
+    right = np.cross(shot.up, towards)
+    right /= np.linalg.norm(right)
+    upward = np.cross(towards, right)
+    points = shot.corners.reshape(-1, 3)
+    across, height = points @ right, points @ upward
+    centre = (
+        right * (across.min() + across.max()) / 2
+        + upward * (height.min() + height.max()) / 2
+        + towards * np.mean(points @ towards)
+    )
+    half = max(np.ptp(height), np.ptp(across) * shot.size[1] / shot.size[0]) / 2 * _MARGIN
+    return right, upward, towards, centre, max(float(half), 1e-9)
+
+
+def _by_vtk(shot: Shot) -> Image:
+    import pyvista as pv
+
+    _, upward, towards, centre, half = _camera(shot)
+    # Triangles that share their corners share their shading too, up to a sharp edge.
+    points, corner = np.unique(shot.corners.reshape(-1, 3), axis=0, return_inverse=True)
+    body = pv.PolyData.from_regular_faces(points, corner.reshape(-1, 3))
+    body.cell_data["rgb"] = shot.colours
+    plotter: Any = pv.Plotter(off_screen=True, window_size=list(shot.size), lighting="none")
+    plotter.set_background("white")
+    plotter.add_mesh(
+        body, scalars="rgb", rgb=True, smooth_shading=True, split_sharp_edges=True, feature_angle=35, ambient=0.45,
+        diffuse=0.62, specular=0.05, show_scalar_bar=False,
+    )  # fmt: skip
+    lamp = pv.Light(light_type="camera light", position=(-0.5, 0.8, 1.0), intensity=0.9)
+    plotter.add_light(lamp)
+    plotter.enable_anti_aliasing("ssaa")
+    plotter.camera.parallel_projection = True
+    reach = 4 * float(np.linalg.norm(np.ptp(points, axis=0))) + 1e-6
+    plotter.camera_position = [tuple(centre + reach * towards), tuple(centre), tuple(upward)]
+    plotter.camera.parallel_scale = half
+    plotter.camera.clipping_range = (0.01 * reach, 2 * reach)
+    picture = plotter.screenshot(return_img=True)
+    plotter.close()
+    return np.asarray(picture, dtype=np.uint8)
+
+
+def _by_matplotlib(shot: Shot) -> Image:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.collections import PolyCollection
+    from matplotlib.figure import Figure
+
+    right, upward, towards, centre, half = _camera(shot)
+    corners = shot.corners.astype(float) - centre
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
+    order = np.argsort((corners @ towards).mean(axis=1))
+    lamp = -0.5 * right + 0.8 * upward + 1.0 * towards
+    light = np.clip(0.55 + 0.5 * np.abs(normals @ (lamp / np.linalg.norm(lamp))), 0, 1)
+    colours = np.clip(shot.colours / 255.0 * light[:, None], 0, 1)
+    flat = np.stack([corners @ right, corners @ upward], axis=-1)  # (m, 3, 2)
+    width, height = shot.size
+    figure = Figure(figsize=(width / 100, height / 100), dpi=100)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(-half * width / height, half * width / height)
+    axes.set_ylim(-half, half)
+    axes.add_collection(PolyCollection(flat[order], facecolors=colours[order], edgecolors=colours[order], lw=0.3))
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
