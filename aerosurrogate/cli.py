@@ -106,6 +106,10 @@ def prepare(
     compact: Annotated[
         bool, typer.Option("--compact", help="Pack a data set into small shards, thinned for training.")
     ] = False,
+    crop: Annotated[bool, typer.Option(help="AirfRANS: only the box of the published training.")] = True,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Darcy: every N-th point along each axis; 5 of 421 unless said.")
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -114,7 +118,18 @@ def prepare(
 
     Example: `aerosurrogate prepare AirfRANS/Dataset --format airfrans --out datasets/airfrans`
     """
-    raise NotImplementedError
+    from aerosurrogate.data.prepare import prepare, show
+
+    summary = prepare(sources, out, format=format, units=units, jobs=jobs, compact=compact, crop=crop, every=every)
+    show(summary, out, results=not as_json)
+    if as_json:
+        print_json(summary.document(out))
+    if summary.failures:
+        raise InputError(
+            f"{len(summary.failures)} of {summary.found} cases were left out; the others are in {out}",
+            seen=", ".join(summary.failures),
+            remedy="mend or remove their files and run the same command again: only they are read anew",
+        )
 
 
 @app.command()

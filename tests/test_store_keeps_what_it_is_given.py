@@ -83,7 +83,7 @@ def test_a_data_file_that_is_not_the_manifests_is_refused(stored):
 def test_nonsense_in_place_of_a_data_file_is_reported(stored, damage):
     folder, _ = stored
     (folder / "a.safetensors").write_bytes(damage)
-    with pytest.raises(InputError, match="damaged data file a.safetensors"):
+    with pytest.raises(InputError, match="damaged data file a"):
         Dataset(folder).case("one")
 
 
