@@ -1,0 +1,122 @@
+"""Files of any mesh format as one checked VTK grid: nothing a damaged file holds reaches a VTK filter."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import meshio
+import numpy as np
+import pyvista as pv
+from vtkmodules.util.numpy_support import vtk_to_numpy
+
+from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.surface import Ints
+
+# What VTK reads safely. Its PLY reader crashes on damaged files; meshio reads those and all other formats.
+VTK = {".vtk", ".vtu", ".vtp", ".vtm", ".vtmb", ".pvtu", ".vts", ".vtr", ".vti", ".vtkhdf", ".obj", ".case", ".pvd"}
+# Sizes that text in a file promises: no file holds more items than it has bytes, or a thousand times that compressed.
+PROMISE = re.compile(
+    rb"\b(?:POINTS|CELLS|CELL_TYPES|POLYGONS|LINES|VERTICES|TRIANGLE_STRIPS|POINT_DATA|CELL_DATA|vertex|face"
+    rb'|NumberOf[A-Za-z]+=")\s*"?(\d{6,})'
+)
+COMPRESSION = 1000
+CORNERS = {1: 1, 3: 2, 5: 3, 8: 4, 9: 4, 10: 4, 11: 8, 12: 8, 13: 6, 14: 5, 15: 10, 16: 12}  # by VTK's cell type
+CORNERS |= {21: 3, 22: 6, 23: 8, 24: 10, 25: 20, 26: 15, 27: 13, 28: 9, 29: 27}
+
+
+def load(path: Path) -> pv.UnstructuredGrid:
+    """The points, cells and arrays of a mesh file; every cell refers to points that exist."""
+    if not path.is_file():
+        raise InputError("no such file", seen=path)
+    if path.stat().st_size == 0:
+        raise InputError(f"{path}: the file is empty")
+    _refuse_lies(path)
+    try:
+        mesh = _by_vtk(path) if path.suffix.lower() in VTK else _by_meshio(path)
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:  # readers raise whatever they stumble over; meshio even exits
+        reason = str(error).strip().splitlines()
+        raise InputError(
+            f"{path}: not a readable {path.suffix or 'mesh'} file",
+            seen=reason[0][:200] if reason else type(error).__name__,
+            remedy="export it again, or as .stl or .vtp",
+        ) from error
+    return checked(mesh, str(path))
+
+
+def _refuse_lies(path: Path) -> None:
+    data = path.read_bytes()
+    for match in PROMISE.finditer(data):
+        if int(match[1]) > COMPRESSION * len(data):
+            raise InputError(
+                f"{path}: damaged, it promises {match[0].decode(errors='replace')} items",
+                seen=f"{len(data):,} bytes",
+                remedy="export it again",
+            )
+
+
+def _by_vtk(path: Path) -> pv.DataSet:
+    with pv.VtkErrorCatcher(send_to_logging=False) as caught:
+        mesh = pv.read(path)
+        if isinstance(mesh, pv.MultiBlock):
+            blocks = [block for block in mesh.recursive_iterator(skip_none=True) if block.n_cells]
+            mesh = pv.merge([checked(block, str(path)) for block in blocks]) if blocks else pv.UnstructuredGrid()
+    if caught.error_events:
+        raise InputError(
+            f"{path}: damaged", seen=str(caught.error_events[0].alert).strip()[:200], remedy="export it again"
+        )
+    return mesh
+
+
+def _by_meshio(path: Path) -> pv.DataSet:
+    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
+        try:
+            # Two formats share the name .msh, and meshio would take Gmsh's for ANSYS's if it can.
+            gmsh = path.read_bytes()[:64].lstrip().startswith(b"$")
+            mesh = meshio.read(path, file_format="gmsh" if gmsh and path.suffix.lower() == ".msh" else None)
+        except SystemExit:
+            lines = [line for line in said.getvalue().splitlines() if line.strip()]
+            raise ValueError(lines[0] if lines else "unknown format") from None
+        for block in mesh.cells:
+            indices = np.asarray(block.data)
+            if indices.dtype != object and indices.size and not 0 <= indices.min() <= indices.max() < len(mesh.points):
+                raise ValueError("cells refer to points that do not exist")
+        return pv.from_meshio(mesh)
+
+
+def checked(mesh: pv.DataSet, label: str) -> pv.UnstructuredGrid:
+    """The mesh as a grid, refused where its cells and points do not fit together."""
+    if isinstance(mesh, pv.PolyData):
+        for cells in (mesh.GetVerts(), mesh.GetLines(), mesh.GetPolys(), mesh.GetStrips()):
+            _refuse_dangling(cells, mesh.n_points, label)
+    grid = mesh if isinstance(mesh, pv.UnstructuredGrid) else mesh.cast_to_unstructured_grid()
+    if grid.n_points == 0 or grid.n_cells == 0:
+        raise InputError(f"{label}: holds no mesh", seen=f"{grid.n_points} points, {grid.n_cells} cells")
+    _refuse_dangling(grid.GetCells(), grid.n_points, label)
+    sizes = cell_sizes(grid)
+    for kind in np.unique(grid.celltypes):
+        if kind in CORNERS and np.any(sizes[grid.celltypes == kind] != CORNERS[kind]):
+            raise InputError(f"{label}: damaged, cells with a wrong number of corners", seen=f"VTK cell type {kind}")
+    for arrays, count in ((grid.point_data, grid.n_points), (grid.cell_data, grid.n_cells)):
+        for name in arrays.keys():  # noqa: SIM118 (VTK's own container)
+            if len(arrays[name]) != count:
+                raise InputError(f"{label}: array {name} has a wrong length", seen=f"{len(arrays[name])} of {count}")
+    return grid
+
+
+def cell_sizes(grid: pv.UnstructuredGrid) -> Ints:
+    """(cells,) the number of points of each cell."""
+    return np.diff(vtk_to_numpy(grid.GetCells().GetOffsetsArray()))
+
+
+def _refuse_dangling(cells: pv.CellArray, count: int, label: str) -> None:
+    """Refuse VTK cells whose offsets are out of order or whose indices reach beyond `count` points."""
+    offsets = vtk_to_numpy(cells.GetOffsetsArray())
+    indices = vtk_to_numpy(cells.GetConnectivityArray())
+    sound = not len(offsets) or (
+        offsets[0] == 0 and offsets[-1] == len(indices) and bool(np.all(np.diff(offsets) >= 0))
+    )
+    if not sound or (len(indices) and not 0 <= indices.min() <= indices.max() < count):
+        raise InputError(f"{label}: damaged, cells refer to points that do not exist", remedy="export it again")

@@ -1,0 +1,122 @@
+"""Cells that all face the fluid, whatever way the file had them."""
+
+import math
+from dataclasses import replace
+
+import igl
+import numpy as np
+
+from aerosurrogate.mesh.surface import Bools, Floats, Ints, Surface, components
+
+# An open piece is turned only if, its holes capped, it holds this part of the volume that a sphere of its area would:
+# a single panel has no inside, and its file knows better.
+HOLLOW = 0.05
+
+
+def outward(surface: Surface) -> tuple[Surface, Bools]:
+    """The surface with consistent cells that face outward, and which of them (m,) were turned for it.
+
+    Closed pieces enclose a positive volume afterwards, cavities and parts inside others too: every piece counts as a
+    body of its own, and bodies inside each other as their union.
+    """
+    turn = _against_neighbours(surface) if surface.dimension == 3 else _against_walk(surface)
+    surface = _turned(surface, turn)
+    inward = _inward_pieces(surface)[surface.pieces]
+    return _turned(surface, inward), turn ^ inward
+
+
+def open_edges(surface: Surface) -> Ints:
+    """(k, d) sides that belong to one cell only, as that cell runs along them: edges in 3D, in 2D (k, 1) end points."""
+    sides, counts = _sides(surface)
+    return sides[counts == 1]
+
+
+def shared_too_often(surface: Surface) -> int:
+    """How many edges (2D: points) join more than two cells."""
+    sides, counts = _sides(surface)
+    return len(np.unique(np.sort(sides[counts > 2], axis=1), axis=0))
+
+
+def caps(surface: Surface) -> tuple[Ints, Floats, Ints]:
+    """The holes: open edges (k, 2), the number (k,) of the hole each belongs to, centres (holes, 3) of their points."""
+    edges = open_edges(surface)
+    labels = components(edges, len(surface.points))[edges[:, 0]] if len(edges) else np.empty(0, np.int64)
+    hole = np.unique(labels, return_inverse=True)[1]
+    middles = surface.points[edges].mean(axis=1)
+    count = np.maximum(np.bincount(hole), 1)[:, None]
+    centres = np.stack([np.bincount(hole, column) for column in middles.T], axis=1) / count
+    return edges, centres, hole
+
+
+def _sides(surface: Surface) -> tuple[Ints, Ints]:
+    """Sides of all cells, (m * d, d - 1), as the cells run along them, and how many cells share each (m * d,)."""
+    cells = surface.cells
+    if surface.dimension == 2:
+        sides = cells.reshape(-1, 1)
+        return sides, np.bincount(sides[:, 0], minlength=len(surface.points))[sides[:, 0]]
+    sides = np.stack([cells, np.roll(cells, -1, axis=1)], axis=2).reshape(-1, 2)
+    keys = sides.min(axis=1) * len(surface.points) + sides.max(axis=1)
+    _, index, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    return sides, counts[index]
+
+
+def _turned(surface: Surface, turn: Bools) -> Surface:
+    if not turn.any():
+        return surface
+    cells = surface.cells.copy()
+    cells[turn] = cells[turn][:, ::-1]
+    return replace(surface, cells=cells)
+
+
+def _against_neighbours(surface: Surface) -> Bools:
+    """Triangles (m,) that face otherwise than most of the patch they belong to, by area."""
+    agreeing, patch = igl.bfs_orient(np.ascontiguousarray(surface.cells))
+    turn = np.any(agreeing != surface.cells, axis=1)
+    balance = np.bincount(patch, np.where(turn, surface.areas, -surface.areas))
+    return np.asarray(turn ^ (balance > 0)[patch])
+
+
+def _against_walk(surface: Surface) -> Bools:
+    """Segments (m,) that run against most of the curve they belong to, by length."""
+    at: dict[int, list[int]] = {}
+    for index, (a, b) in enumerate(surface.cells.tolist()):
+        at.setdefault(a, []).append(index)
+        at.setdefault(b, []).append(index)
+    turn = np.zeros(len(surface.cells), dtype=bool)
+    seen = np.zeros(len(surface.cells), dtype=bool)
+    for start in sorted(at, key=lambda point: len(at[point])):  # open curves from their ends
+        point, chain = start, []
+        while ahead := [i for i in at[point] if not seen[i]]:
+            index = ahead[0]
+            seen[index] = True
+            chain.append(index)
+            a, b = surface.cells[index]
+            turn[index] = b == point
+            point = int(a if b == point else b)
+        lengths = surface.areas[chain]
+        if lengths[turn[chain]].sum() > lengths.sum() / 2:
+            turn[chain] ^= True
+    return turn
+
+
+def _inward_pieces(surface: Surface) -> Bools:
+    """(pieces,) whether each piece, its holes capped, encloses a negative volume."""
+    count = int(surface.pieces.max()) + 1
+    heights = np.einsum("md,md->m", surface.centres - surface.bounds.mean(axis=0), surface.area_vectors)
+    volume = np.bincount(surface.pieces, heights, count) / surface.dimension
+    is_open = np.zeros(count, dtype=bool)
+    if surface.dimension == 3 and len(edges := open_edges(surface)):
+        edges, centres, hole = caps(surface)
+        piece = np.empty(len(surface.points), dtype=np.int64)
+        piece[surface.cells] = surface.pieces[:, None]
+        a, b, c = (
+            corner - surface.bounds.mean(axis=0)
+            for corner in (*np.moveaxis(surface.points[edges], 1, 0), centres[hole])
+        )
+        volume += np.bincount(piece[edges[:, 0]], np.einsum("kd,kd->k", np.cross(b, a), c) / 6.0, count)
+        is_open[piece[edges[:, 0]]] = True
+    elif surface.dimension == 2 and len(ends := open_edges(surface)):
+        is_open[surface.pieces[np.isin(surface.cells, ends).any(axis=1)]] = True
+    area = np.bincount(surface.pieces, surface.areas, count)
+    ball = area**1.5 / (6.0 * math.sqrt(math.pi)) if surface.dimension == 3 else area**2 / (4.0 * math.pi)
+    return volume < np.where(is_open, -HOLLOW * ball, 0.0)

@@ -1,0 +1,190 @@
+"""Bodies from files: any mesh format, airfoil coordinates and NACA names, as clean, outward surfaces."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import igl
+import numpy as np
+import pyvista as pv
+
+from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.airfoil import naca, naca_digits, read_dat
+from aerosurrogate.mesh.load import cell_sizes, load
+from aerosurrogate.mesh.orient import outward
+from aerosurrogate.mesh.stl import read_stl
+from aerosurrogate.mesh.surface import Arrays, Floats, Ints, Surface
+
+UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "ft": 0.3048}
+PLAUSIBLE = (0.05, 50.0)  # m: lengths of vehicles and wings, models of them included
+USUAL = 3.0  # m: among units that would make a length plausible, the likeliest comes nearest to this
+MERGE = 1e-9  # of the length: points closer than this are one
+DEGENERATE = 1e-14  # of the length squared: faces smaller than this are none
+SURFACE_CELLS = (5, 6, 7, 8, 9, 22, 23, 28, 34)  # VTK's triangles, strips, polygons, quads, and quadratic ones
+LINES = (3, 4, 21)
+
+
+def read_surface(path: str | Path, units: str | None = None, patch: str | None = None) -> Surface:
+    """The skin of the body in a file, or of an airfoil by its name, with outward cells; metres.
+
+    Polygons come triangulated, duplicate points merged, degenerate and repeated faces left out; arrays go along.
+    Files whose points lie in one x-y plane give a curve in 2D. In a file with volume cells and no faces the skin is the
+    boundary of the volume; in an OpenFOAM case it is `patch`, or the only wall. Notes say what was done.
+    """
+    surface = read_as_it_is(path, units, patch)
+    surface, turned = outward(surface)
+    if turned.any():
+        surface.notes.append(f"{turned.sum():,} of {len(turned):,} faces turned outward")
+    if units is None and (doubt := units_doubt(surface.length)):
+        surface.notes.append(doubt)
+    return surface
+
+
+def read_as_it_is(path: str | Path, units: str | None = None, patch: str | None = None) -> Surface:
+    """Like `read_surface`, but with the cells facing the way the file has them."""
+    if units is not None and units not in UNITS:
+        raise InputError("unknown units", seen=units, remedy=f"give --units {'|'.join(UNITS)}")
+    surface = _clean(_raw(Path(path), patch))
+    if units is not None:
+        surface = replace(surface, points=surface.points * UNITS[units])
+    return surface
+
+
+def units_doubt(length: float) -> str | None:
+    """A message for lengths (m) that are absurd for a vehicle or a wing, naming the option that would mend them."""
+    low, high = PLAUSIBLE
+    if low <= length <= high:
+        return None
+    fitting = {name: length * scale for name, scale in UNITS.items() if low <= length * scale <= high}
+    if not fitting:
+        return f"a length of {length:.3g} m is absurd for a vehicle or a wing, and no units would mend it"
+    best = min(fitting, key=lambda name: abs(math.log(fitting[name] / USUAL)))
+    return (
+        f"a length of {length:.4g} m is absurd for a vehicle or a wing; "
+        f"if the file is in {best} it is {fitting[best]:.3g} m: pass --units {best} (or --units m to keep it)"
+    )
+
+
+def curve_surface(curve: Floats, name: str, path: Path | None = None) -> Surface:
+    """A closed curve (n, 2) as a surface."""
+    index = np.arange(len(curve))
+    return Surface(curve, np.stack([index, np.roll(index, -1)], axis=1), name, path)
+
+
+def _raw(path: Path, patch: str | None) -> Surface:
+    if path.is_dir() or path.suffix.lower() == ".foam":
+        from aerosurrogate.mesh.volume import read_volume
+
+        return read_volume(path).wall(patch)
+    if not path.exists() and (digits := naca_digits(str(path))):
+        return curve_surface(naca(digits), str(path))
+    if not path.is_file():
+        raise InputError("no such file", seen=path, remedy="give a mesh file, or an airfoil's name such as naca2412")
+    if path.stat().st_size == 0:
+        raise InputError(f"{path}: the file is empty")
+    if path.suffix.lower() == ".stl":
+        corners = read_stl(path)
+        return Surface(corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3), path.stem, path)
+    if path.suffix.lower() in (".dat", ".txt"):
+        return curve_surface(read_dat(path), path.stem, path)
+    return replace(skin(load(path), str(path)), name=path.stem, path=path)
+
+
+def skin(grid: pv.UnstructuredGrid, label: str) -> Surface:
+    """The faces of a grid, or the lines of a flat one, or else the boundary of its volume cells, triangulated."""
+    kinds = grid.celltypes
+    points = np.asarray(grid.points, dtype=float)
+    _refuse_non_finite(points[np.unique(grid.cell_connectivity)], label)
+    if np.ptp(points[:, 2]) <= 1e-9 * np.ptp(points, axis=0).max():
+        return _lines(grid, label)
+    faces = np.isin(kinds, SURFACE_CELLS)
+    if np.all(kinds == pv.CellType.TRIANGLE):
+        cells = grid.cell_connectivity.reshape(-1, 3).astype(np.int64)
+        return Surface(points, cells, point_data=_arrays(grid.point_data), cell_data=_arrays(grid.cell_data))
+    if not faces.any() and not np.isin(kinds, (*LINES, 1, 2)).all():
+        faces = np.ones(len(kinds), dtype=bool)
+    if not faces.any():
+        raise InputError(f"{label}: holds no faces", seen=f"{grid.n_points:,} points, {grid.n_cells:,} other cells")
+    mesh = grid.extract_cells(np.flatnonzero(faces)).extract_surface(algorithm="dataset_surface").triangulate()
+    return Surface(
+        np.asarray(mesh.points, dtype=float),
+        mesh.regular_faces.astype(np.int64),
+        point_data=_arrays(mesh.point_data),
+        cell_data=_arrays(mesh.cell_data),
+    )
+
+
+def _lines(grid: pv.UnstructuredGrid, label: str) -> Surface:
+    lines = np.isin(grid.celltypes, LINES)
+    if not lines.any():
+        raise InputError(
+            f"{label}: flat, and without lines that would outline a body",
+            seen=f"{grid.n_cells:,} cells at z = {grid.points[0, 2]:g}",
+            remedy="give a closed surface in 3D or a curve in the x-y plane",
+        )
+    indices = grid.cell_connectivity
+    cell_of = np.repeat(np.arange(grid.n_cells), cell_sizes(grid))
+    joins = np.flatnonzero((cell_of[:-1] == cell_of[1:]) & lines[cell_of[:-1]])
+    cells = np.stack([indices[joins], indices[joins + 1]], axis=1).astype(np.int64)
+    data = {name: values[cell_of[joins]] for name, values in _arrays(grid.cell_data).items()}
+    points = np.asarray(grid.points, dtype=float)[:, :2]
+    return Surface(points, cells, point_data=_arrays(grid.point_data), cell_data=data)
+
+
+def _arrays(data: pv.DataSetAttributes) -> Arrays:
+    return {name: np.asarray(data[name]) for name in data.keys() if not name.startswith("vtkOriginal")}  # noqa: SIM118
+
+
+def _refuse_non_finite(points: Floats, label: str) -> None:
+    bad = int(np.sum(~np.isfinite(points).all(axis=1)))
+    if bad:
+        raise InputError(f"{label}: coordinates that are not finite numbers", seen=f"{bad:,} of {len(points):,} points")
+    if len(points) and np.abs(points).max() > 1e12:
+        raise InputError(f"{label}: coordinates beyond all measure", seen=f"{np.abs(points).max():.3g}")
+
+
+def _clean(raw: Surface) -> Surface:
+    """Duplicate points merged, degenerate and repeated cells and unused points left out; each counted in a note."""
+    label = str(raw.path or raw.name)
+    notes = list(raw.notes)
+    used = np.zeros(len(raw.points), dtype=bool)
+    used[raw.cells] = True
+    _refuse_non_finite(raw.points[used], label)
+    surface = _merged(raw if used.all() else raw.select(np.ones(len(raw.cells), dtype=bool)), bool(used.any()))
+    lost = len(raw.points) - len(surface.points)
+    if lost and raw.point_data:
+        notes.append(f"{lost:,} duplicate or unused points left out")
+    sound = surface.areas > _negligible(surface) if used.any() else np.zeros(0, dtype=bool)
+    if not sound.any():
+        raise InputError(f"{label}: holds no faces with an area", seen=f"{len(raw.cells):,} faces")
+    if not sound.all():
+        notes.append(f"{np.sum(~sound):,} degenerate faces left out")
+        surface = surface.select(sound)
+    first = np.sort(igl.unique_simplices(surface.cells)[1])
+    if len(first) < len(surface.cells):
+        notes.append(f"{len(surface.cells) - len(first):,} repeated faces left out")
+        keep = np.zeros(len(surface.cells), dtype=bool)
+        keep[first] = True
+        surface = surface.select(keep)
+    return replace(surface, notes=notes)
+
+
+def _negligible(surface: Surface) -> float:
+    """The area (2D: length) up to which a cell is degenerate."""
+    return DEGENERATE * surface.length**2 if surface.dimension == 3 else MERGE * surface.length
+
+
+def _merged(surface: Surface, any_used: bool) -> Surface:
+    if not any_used or surface.length == 0:
+        return surface
+    _, kept, new = igl.remove_duplicate_vertices(np.ascontiguousarray(surface.points), MERGE * surface.length)
+    if len(kept) == len(surface.points):
+        return surface
+    first = np.full(len(kept), len(surface.points))
+    np.minimum.at(first, new, np.arange(len(new)))
+    order = np.argsort(first)  # the file's own order of points is kept
+    rank: Ints = np.empty(len(kept), dtype=np.int64)
+    rank[order] = np.arange(len(kept))
+    first = first[order]
+    data = {name: values[first] for name, values in surface.point_data.items()}
+    return replace(surface, points=surface.points[first], cells=rank[new][surface.cells], point_data=data)
