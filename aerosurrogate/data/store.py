@@ -187,16 +187,15 @@ def read_shard(path: Path) -> tuple[dict[str, StoredArray], dict[str, dict[str, 
             if 8 + length > size:
                 _damaged(path, "cut off in its header")
             header = json.loads(file.read(length))
+        data = np.memmap(path, np.uint8, "r")[8 + length :]
         metadata = header.pop("__metadata__")
         checks, rows = json.loads(metadata["checks"]), json.loads(metadata["rows"])
         arrays = {}
         for name, entry in header.items():
             start, stop = entry["data_offsets"]
-            if 8 + length + stop > size:
+            if stop > len(data):
                 _damaged(path, f"cut off in array {name}")
-            dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
-            empty = stop == start  # an empty file region cannot be mapped
-            view = np.empty(shape, dtype) if empty else np.memmap(path, dtype, "r", 8 + length + start, shape)
+            view = data[start:stop].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
             arrays[name] = StoredArray(name, path, view, checks[name], *rows[name])
         return arrays, json.loads(metadata["cases"])
     except FileNotFoundError:
@@ -245,6 +244,14 @@ class Dataset:
     def array(self, case: str, key: str) -> StoredArray:
         """One array of a case, unread: `dataset.array("naca-00012", "fields/p").rows(0, 1024)`."""
         return self._arrays(case)[f"{case}/{key}"]
+
+    def has(self, case: str, key: str) -> bool:
+        """Whether a case holds an array."""
+        return f"{case}/{key}" in self._arrays(case)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For other processes: they map the files themselves, instead of being sent their contents."""
+        return {**self.__dict__, "_shards": {}}
 
     def _arrays(self, case: str) -> dict[str, StoredArray]:
         shard = self._meta(case)["shard"]
