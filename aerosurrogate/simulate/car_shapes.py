@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Triangles = NDArray[np.int64]
+from aerosurrogate.mesh.surface import Floats, Ints, Surface
 
 WHEEL_SINK = 0.02  # m below the ground: a wheel that merely touches it leaves cells of no height
 
@@ -168,24 +166,23 @@ def shape_of(parameters: Mapping[str, float | str]) -> Shape:
     return AhmedShape(**values) if values["kind"] == "ahmed" else CarShape(**values)
 
 
-def surface(shape: Shape) -> tuple[Array, Triangles]:
-    """Points (n, 3) and outward triangles (m, 3) of one or more closed pieces."""
-    if isinstance(shape, AhmedShape):
-        return _loft(_ahmed_rings(shape))
-    pieces = [_loft(_car_rings(shape))]
-    if shape.wheels == "yes":
+def surface(shape: Shape) -> Surface:
+    """The skin of the shape: one or more closed pieces, facing outward."""
+    pieces = [_loft(_ahmed_rings(shape) if isinstance(shape, AhmedShape) else _car_rings(shape))]
+    if isinstance(shape, CarShape) and shape.wheels == "yes":
         pieces += _wheels(shape)
     starts = np.cumsum([0] + [len(points) for points, _ in pieces])
-    return (
+    return Surface(
         np.concatenate([points for points, _ in pieces]),
-        np.concatenate([triangles + start for (_, triangles), start in zip(pieces, starts)]),
+        np.concatenate([triangles + start for (_, triangles), start in zip(pieces, starts[:-1], strict=True)]),
+        name=shape.kind,
     )
 
 
 # --- cars -------------------------------------------------------------------------------------------------------
 
 
-def _car_rings(s: CarShape) -> Array:
+def _car_rings(s: CarShape) -> Floats:
     """Half rings (stations, m, 3) of the body, nose to tail, in the car's frame."""
     x = _stations(s.length, s.nose_radius, s.tail_radius, step=s.length / 64)
     top, bottom = _top_line(s, x), _floor_line(s, x)
@@ -197,7 +194,7 @@ def _car_rings(s: CarShape) -> Array:
     rings = np.stack(
         [
             _section(xi, hw - di, lo + dz, hi - dz, s.edge_radius, s)
-            for xi, hw, lo, hi, di, dz in zip(x, half, bottom, top, inset, inset_z)
+            for xi, hw, lo, hi, di, dz in zip(x, half, bottom, top, inset, inset_z, strict=True)
         ]
     )
     rings = _capped(rings)
@@ -206,7 +203,7 @@ def _car_rings(s: CarShape) -> Array:
     return rings
 
 
-def _top_line(s: CarShape, x: Array) -> Array:
+def _top_line(s: CarShape, x: Floats) -> Floats:
     """Height of the mid-plane's upper outline at stations x: bonnet, windscreen, roof, rear window, deck."""
     cowl_x, cowl_z = s.bonnet_length * s.length, s.bonnet_height * s.height
     roof_front_z = s.height - 0.03
@@ -226,7 +223,7 @@ def _top_line(s: CarShape, x: Array) -> Array:
     return _smooth_polyline(x, np.array(corners), width=0.13)
 
 
-def _floor_line(s: CarShape, x: Array) -> Array:
+def _floor_line(s: CarShape, x: Floats) -> Floats:
     """Height of the floor: a slight rise to the nose, flat, then the diffuser over the last fifth."""
     start = 0.8 * s.length
     rise = np.tan(np.radians(s.diffuser))
@@ -235,7 +232,7 @@ def _floor_line(s: CarShape, x: Array) -> Array:
     return _smooth_polyline(x, np.array(corners), width=0.08)
 
 
-def _plan_line(s: CarShape, x: Array) -> Array:
+def _plan_line(s: CarShape, x: Floats) -> Floats:
     """Half width at stations x: fuller amidships, drawn in at the nose and, by the taper, at the tail."""
     half, start = s.width / 2, 0.75 * s.length
     inward = np.tan(np.radians(s.taper))
@@ -244,7 +241,7 @@ def _plan_line(s: CarShape, x: Array) -> Array:
     return _smooth_polyline(x, np.array(corners), width=0.2)
 
 
-def _section(x: float, half: float, low: float, high: float, radius: float, s: CarShape) -> Array:
+def _section(x: float, half: float, low: float, high: float, radius: float, s: CarShape) -> Floats:
     """Half ring (m, 3) at station x from the bottom's middle to the top's: a rounded rectangle whose sides bulge
     slightly below the belt line and lean inward above it."""
     y, z = _rounded_half(half, low, high, 0.6 * radius, radius)
@@ -259,7 +256,7 @@ def _section(x: float, half: float, low: float, high: float, radius: float, s: C
     return np.stack([np.full_like(y, x), y, z], axis=1)
 
 
-def _bend(rings: Array, s: CarShape) -> None:
+def _bend(rings: Floats, s: CarShape) -> None:
     """Curves front and tail in plan and leans the hatch forward, in place: points move along x, inward only."""
     x, y, z = rings[..., 0], rings[..., 1], rings[..., 2]
     forward = np.clip(1 - x / (0.45 * s.length), 0, 1) ** 2
@@ -273,7 +270,7 @@ def _bend(rings: Array, s: CarShape) -> None:
     rings[..., 0] = x + forward * (s.nose_bow * across + chin) - aft * (tail_bow * across + lean)
 
 
-def _wheels(s: CarShape) -> list[tuple[Array, Triangles]]:
+def _wheels(s: CarShape) -> list[tuple[Floats, Ints]]:
     """Four closed cylinders, chamfered, standing 2 cm deep in the ground."""
     tread = 0.62 * s.wheel_radius
     y_out = s.width / 2 - 0.035
@@ -289,7 +286,7 @@ def _wheels(s: CarShape) -> list[tuple[Array, Triangles]]:
     return pieces
 
 
-def _cylinder(radius: float, y_in: float, y_out: float, around: int = 40) -> tuple[Array, Triangles]:
+def _cylinder(radius: float, y_in: float, y_out: float, around: int = 40) -> tuple[Floats, Ints]:
     """A cylinder along y as a loft of circles, its edges chamfered by a tenth of the radius."""
     c = 0.1 * radius
     profile = [(y_in, 0.5), (y_in, 0.9), (y_in + c, 1.0), (y_out - c, 1.0), (y_out, 0.9), (y_out, 0.5)]
@@ -302,7 +299,7 @@ def _cylinder(radius: float, y_in: float, y_out: float, around: int = 40) -> tup
 # --- the Ahmed body ---------------------------------------------------------------------------------------------
 
 
-def _ahmed_rings(s: AhmedShape) -> Array:
+def _ahmed_rings(s: AhmedShape) -> Floats:
     """Half rings of the Ahmed body: sharp long edges, front edges rounded by 0.1 m, slanted rear."""
     run = s.slant_length * np.cos(np.radians(s.slant))
     nose = s.nose_radius * (1 - np.cos(np.linspace(0, np.pi / 2, 15)))
@@ -311,7 +308,7 @@ def _ahmed_rings(s: AhmedShape) -> Array:
     drop = np.clip(x - (s.length - run), 0, None) * np.tan(np.radians(s.slant))
     inset = _rounding(x, s.nose_radius)
     rings = []
-    for xi, di, fall in zip(x, inset, drop):
+    for xi, di, fall in zip(x, inset, drop, strict=True):
         y, z = _rounded_half(s.width / 2 - di, s.clearance + di, s.height - di - fall, 0.0, 0.0)
         rings.append(np.stack([np.full_like(y, xi), y, z], axis=1))
     capped = _capped(np.stack(rings))
@@ -322,7 +319,7 @@ def _ahmed_rings(s: AhmedShape) -> Array:
 # --- lofting ----------------------------------------------------------------------------------------------------
 
 
-def _stations(length: float, nose: float, tail: float, step: float) -> Array:
+def _stations(length: float, nose: float, tail: float, step: float) -> Floats:
     """Stations from 0 to length: even steps, and even angles on the rounded ends."""
     front = nose * (1 - np.cos(np.linspace(0, np.pi / 2, 9)))
     back = length - tail * (1 - np.cos(np.linspace(0, np.pi / 2, 5)))[::-1]
@@ -330,13 +327,13 @@ def _stations(length: float, nose: float, tail: float, step: float) -> Array:
     return np.concatenate([front, middle[1:-1], back])
 
 
-def _rounding(x: Array, radius: float) -> Array:
+def _rounding(x: Floats, radius: float) -> Floats:
     """How far a quarter circle of `radius`, tangent to the end at x = 0, lies inside the outline at x."""
     u = np.clip(1 - x / radius, 0, 1)
     return radius * (1 - np.sqrt(1 - u**2))
 
 
-def _rounded_half(half: float, low: float, high: float, r_low: float, r_high: float) -> tuple[Array, Array]:
+def _rounded_half(half: float, low: float, high: float, r_low: float, r_high: float) -> tuple[Floats, Floats]:
     """y and z of the right half of a rounded rectangle, bottom middle to top middle; the same count for all."""
     limit = 0.45 * min(high - low, half)
     r_low, r_high = min(r_low, limit), min(r_high, limit)
@@ -360,10 +357,10 @@ def _rounded_half(half: float, low: float, high: float, r_low: float, r_high: fl
     return y, z
 
 
-def _capped(rings: Array) -> Array:
+def _capped(rings: Floats) -> Floats:
     """Adds shrinking copies of the first and last half ring, so that the flat ends are meshed evenly too."""
 
-    def shrunk(ring: Array, scale: float) -> Array:
+    def shrunk(ring: Floats, scale: float) -> Floats:
         middle = np.array([ring[0, 0], 0.0, 0.5 * (ring[0, 2] + ring[-1, 2])])
         return middle + scale * (ring - middle)
 
@@ -373,13 +370,13 @@ def _capped(rings: Array) -> Array:
     return np.concatenate([front, rings, back])
 
 
-def _loft(half_rings: Array) -> tuple[Array, Triangles]:
+def _loft(half_rings: Floats) -> tuple[Floats, Ints]:
     """Closed surface through half rings (stations, m, 3) and their mirror image in y = 0."""
     mirrored = half_rings[:, -2:0:-1] * np.array([1.0, -1.0, 1.0])
     return _closed(np.concatenate([half_rings, mirrored], axis=1))
 
 
-def _closed(rings: Array) -> tuple[Array, Triangles]:
+def _closed(rings: Floats) -> tuple[Floats, Ints]:
     """Outward triangles through full rings (stations, k, 3), ends closed by fans about their middles."""
     stations, k, _ = rings.shape
     j = np.arange(k)
@@ -399,15 +396,15 @@ def _closed(rings: Array) -> tuple[Array, Triangles]:
     return points, np.concatenate([one, two, front, back])
 
 
-def _smooth_polyline(x: Array, corners: Array, width: float) -> Array:
+def _smooth_polyline(x: Floats, corners: Floats, width: float) -> Floats:
     """Height at x of a polyline with its corners rounded over about `width` metres either way."""
     slopes = np.diff(corners[:, 1]) / np.diff(corners[:, 0])
     z = corners[0, 1] + slopes[0] * (x - corners[0, 0])
-    for (xc, _), bend in zip(corners[1:-1], np.diff(slopes)):
+    for (xc, _), bend in zip(corners[1:-1], np.diff(slopes), strict=True):
         z = z + bend * _softplus(x - xc, width / 2)
     return z
 
 
-def _softplus(x: Array, width: float) -> Array:
+def _softplus(x: Floats, width: float) -> Floats:
     """max(x, 0) with its corner rounded over about `width`."""
     return width * np.logaddexp(0.0, x / width)
