@@ -147,7 +147,14 @@ def train(
 
     Example: `aerosurrogate train recipes/naca_rans.toml --set training.epochs=3`
     """
-    raise NotImplementedError
+    from aerosurrogate.recipe import read_recipe
+
+    settings = read_recipe(recipe, overrides or ())
+    from aerosurrogate.training.loop import train
+
+    reached = train(settings, out, resume=resume, device=device)
+    if as_json and reached:
+        print_json(reached)
 
 
 @app.command()
@@ -165,7 +172,19 @@ def evaluate(
 
     Example: `aerosurrogate evaluate airfoil datasets/naca_rans --split full_test`
     """
-    raise NotImplementedError
+    from aerosurrogate.data.store import Dataset
+
+    cases = Dataset(dataset)
+    from aerosurrogate.evaluate import evaluate
+    from aerosurrogate.surrogate import Surrogate
+
+    result = evaluate(Surrogate.load(model, device), cases, cases.names(split))
+    if out is not None:
+        result.write(out)
+        console.note(f"tables written to {out}")
+    result.show(results=not as_json)
+    if as_json:
+        print_json(result.document())
 
 
 @app.command()

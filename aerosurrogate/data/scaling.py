@@ -102,6 +102,7 @@ class Scaling:
     kind: str  # nondimensional, standardised or raw
     dimensions: int
     channels: tuple[int, ...]  # of each field
+    where: tuple[str, ...]  # each field counts: all, surface, volume
     inputs_spread: Spread
     fields_spread: Spread
     coefficients_spread: Spread
@@ -116,21 +117,23 @@ class Scaling:
         coefficients: Sequence[str] = (),
         kind: str = "standardised",
         scale_inputs: str = "all",
+        where: Mapping[str, str] | None = None,
     ) -> "Scaling":
-        """Statistics over the training cases; each field's only where it is defined."""
+        """Statistics over the training cases; each field's only where it counts."""
+        places = tuple((where or {}).get(name, field_spec(name).where) for name in fields)
         moments: dict[str, _Moments] = {name: _Moments() for name in (*inputs, *fields, "coefficients")}
         case = None
         for case in cases:
-            bare = cls._bare(case, inputs, fields, coefficients, kind)
+            bare = cls._bare(case, inputs, fields, coefficients, kind, places)
             for name in inputs:
                 moments[name].add(bare._input(name, Places.of(case)))
-            for name in fields:
-                rows = _defined(name, case.surface)
+            for name, place in zip(fields, places, strict=True):
+                rows = _defined(place, case.surface)
                 moments[name].add(bare._field(name, case.fields[name][rows], case.conditions))
             moments["coefficients"].add(bare.coefficient_targets(case)[None])
         if case is None:
             raise InputError("no training cases", remedy="check the recipe's split")
-        bare = cls._bare(case, inputs, fields, coefficients, kind)
+        bare = cls._bare(case, inputs, fields, coefficients, kind, places)
         kept = {"all": (), "functions": ("position", "position_per_length"), "none": tuple(inputs)}[scale_inputs]
         return cls(
             **{
@@ -143,7 +146,13 @@ class Scaling:
 
     @classmethod
     def _bare(
-        cls, case: Case, inputs: Sequence[str], fields: Sequence[str], coefficients: Sequence[str], kind: str
+        cls,
+        case: Case,
+        inputs: Sequence[str],
+        fields: Sequence[str],
+        coefficients: Sequence[str],
+        kind: str,
+        where: tuple[str, ...],
     ) -> "Scaling":
         """The scaling before its statistics are known, which leaves values as they are."""
         for name in fields:
@@ -163,6 +172,7 @@ class Scaling:
             kind,
             case.dimensions,
             channels,
+            where,
             ((0.0,) * width, (1.0,) * width),
             ((0.0,) * c, (1.0,) * c),
             ((0.0,) * k, (1.0,) * k),
@@ -215,8 +225,8 @@ class Scaling:
     def defined(self, surface: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which channels are defined at which points, (n, channels)."""
         columns = [
-            np.repeat(_defined(name, surface)[:, None], c, axis=1)
-            for name, c in zip(self.field_names, self.channels, strict=True)
+            np.repeat(_defined(place, surface)[:, None], c, axis=1)
+            for place, c in zip(self.where, self.channels, strict=True)
         ]
         return np.concatenate(columns, axis=1)
 
@@ -265,8 +275,7 @@ def _unit(name: str, conditions: Conditions | None) -> float:
     return {"p": q, "wallShearStress": q, "U": speed, "nut": speed * stream.length}.get(name, 1.0)
 
 
-def _defined(name: str, surface: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    where = field_spec(name).where
+def _defined(where: str, surface: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.ones_like(surface) if where == "all" else surface == (where == "surface")
 
 

@@ -1,0 +1,202 @@
+"""Held-out accuracy with the paper's metrics: fields, forces by both routes, ranks, time.
+
+Per case: relative L2 of every field around the body and on its skin, at every stored point, and the coefficients by
+the head and by integration over the skin. In all: means over the cases, Spearman's rho with bootstrap intervals, R2.
+Relative errors of lift leave out cases with |C_L| below 0.1, where a ratio means nothing.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerosurrogate import console, trust
+from aerosurrogate.data.case import Case
+from aerosurrogate.data.sampling import drawn
+from aerosurrogate.data.scaling import Places
+from aerosurrogate.data.store import Dataset
+from aerosurrogate.flow import FlowAxes
+from aerosurrogate.forces import coefficients, integrate
+from aerosurrogate.ranking import compare
+from aerosurrogate.surrogate import CHUNK, Surrogate
+from aerosurrogate.transolver import States
+from aerosurrogate.writing import replacing, write_json
+
+SMALLEST_LIFT = 0.1
+ROUTES = ("head", "integrated")
+
+
+@dataclass
+class Evaluation:
+    """Rows by case and figures in all; `figures` are plain numbers named as in the columns of the tables."""
+
+    rows: list[dict[str, Any]]
+    figures: dict[str, float] = field(default_factory=dict)
+    intervals: dict[str, list[float]] = field(default_factory=dict)
+    paper: dict[str, float] = field(default_factory=dict)
+    evidence: list[trust.Evidence] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "cases": len(self.rows),
+            "figures": self.figures,
+            "intervals": self.intervals,
+            "paper": self.paper,
+            "rows": self.rows,
+        }
+
+    def write(self, folder: Path, name: str = "evaluation") -> None:
+        """NAME.json with everything and NAME.csv with one row a case."""
+        import pandas as pd
+
+        write_json(folder / f"{name}.json", self.document())
+        with replacing(folder / f"{name}.csv") as temporary:
+            pd.DataFrame(self.rows).to_csv(temporary, index=False, float_format="%.7g")
+
+    def show(self, *, results: bool = False) -> None:
+        """The figures as a table, the paper's beside them where there are any."""
+        columns = ["metric", "value", "95 % interval"] + (["paper"] if self.paper else [])
+        rows = []
+        for name, value in self.figures.items():
+            interval = self.intervals.get(name)
+            between = f"{interval[0]:.4f} - {interval[1]:.4f}" if interval else ""
+            row = [name, f"{value:.4g}", between]
+            rows.append(row + ([f"{self.paper[name]:g}" if name in self.paper else ""] if self.paper else []))
+        console.table(f"{len(self.rows)} cases", columns, rows, results=results)
+
+
+def evaluate(surrogate: Surrogate, dataset: Dataset, names: Sequence[str], title: str = "evaluate") -> Evaluation:
+    """Measure a model on cases of a data set, at full resolution, chunk by chunk."""
+    result = Evaluation([], paper=dict(surrogate.card.get("paper", {})))
+    with console.progress(title, len(names), unit="cases") as advance:
+        for number, name in enumerate(names):
+            row, evidence = evaluate_case(surrogate, dataset, name, number)
+            result.rows.append(row)
+            if evidence is not None:
+                result.evidence.append(evidence)
+            advance()
+    summarise(result)
+    return result
+
+
+def evaluate_case(
+    surrogate: Surrogate, dataset: Dataset, name: str, seed: int = 0
+) -> tuple[dict[str, Any], trust.Evidence | None]:
+    """One case: its metrics, and what it shows of itself for trust."""
+    case = dataset.case(name).whole()
+    places = Places.of(case)
+    start, states = time.perf_counter(), None
+    if surrogate.sampling.kind == "rows" and surrogate.sampling.around is None:
+        predicted = surrogate.fields(places, case.grid)
+        if surrogate.scaling.coefficient_names:
+            states = surrogate.states(places)
+    else:
+        states = surrogate.states(Places.of(drawn(dataset, name, surrogate.sampling, np.random.default_rng(seed))))
+        predicted = surrogate.decode(states, places, CHUNK)
+    row: dict[str, Any] = {"name": name} | field_errors(surrogate, case, predicted)
+    row |= coefficient_errors(surrogate, case, predicted, states)
+    row["seconds"] = time.perf_counter() - start
+    return row, _evidence(surrogate, case, states, row)
+
+
+def field_errors(surrogate: Surrogate, case: Case, predicted: dict[str, NDArray]) -> dict[str, float]:
+    """Relative L2 of each field where it counts: `p_surface`, `U_volume`, ...; without a skin just the field's name."""
+    errors = {}
+    for name, where in zip(surrogate.scaling.field_names, surrogate.scaling.where, strict=True):
+        for part, rows in (("volume", ~case.surface), ("surface", case.surface)):
+            if where in ("all", part) and rows.any() and case.fields[name][rows].any():
+                label = f"{name}_{part}" if case.surface.any() else name
+                errors[label] = relative_l2(predicted[name][rows], case.fields[name][rows])
+    return errors
+
+
+def relative_l2(predicted: NDArray, truth: NDArray) -> float:
+    return float(np.linalg.norm(predicted - truth) / max(float(np.linalg.norm(truth)), 1e-30))
+
+
+def coefficient_errors(
+    surrogate: Surrogate, case: Case, predicted: dict[str, NDArray], states: States | None
+) -> dict[str, float]:
+    """True and predicted cd and cl, by the head and integrated over the skin."""
+    stream, area = case.conditions, case.reference.get("area")
+    if stream is None or area is None or not {"cd", "cl"} <= case.reference.keys():
+        return {}
+    row = {"cd": case.reference["cd"], "cl": case.reference["cl"]}
+    if states is not None and (areas := surrogate.force_areas(states, stream)):
+        row |= {f"c{key[0]}_head": value / area for key, value in areas.items()}
+    if "p" in predicted and case.normals is not None and case.areas is not None:
+        skin = case.surface
+        shear = predicted["wallShearStress"][skin] if "wallShearStress" in predicted else None
+        forces = integrate(case.points[skin], case.normals[skin], case.areas[skin], predicted["p"][skin, 0], shear)
+        axes = FlowAxes.two_dimensional(stream.alpha) if case.dimensions == 2 else FlowAxes.parse()
+        found = coefficients(forces, axes, stream, area)
+        row |= {"cd_integrated": found.cd, "cl_integrated": found.cl}
+    return row
+
+
+def _evidence(surrogate: Surrogate, case: Case, states: States | None, row: dict[str, Any]) -> trust.Evidence | None:
+    features = None if states is None else surrogate.features(states)
+    if features is None or case.conditions is None or case.normals is None or case.areas is None:
+        return None
+    stream, skin = case.conditions, case.surface
+    conditions = {"log10_reynolds": float(np.log10(stream.reynolds)), "ground": float(stream.ground)}
+    if case.dimensions == 2:
+        conditions["alpha"] = stream.alpha
+    length = stream.length
+    shape = trust.shape_measures(
+        case.points[skin] / length, case.normals[skin], case.areas[skin] / length ** (case.dimensions - 1)
+    )
+    head, whole = ({k: row[f"{k}_{route}"] for k in ("cd", "cl") if f"{k}_{route}" in row} for route in ROUTES)
+    return trust.Evidence(features, conditions, shape, trust.disagreement(head, whole))
+
+
+def summarise(result: Evaluation) -> None:
+    """Fill in the figures over all rows."""
+    if not result.rows:
+        return
+    keys = [k for k in result.rows[0] if k not in ("name", "cd", "cl", "seconds") and not k.endswith(ROUTES)]
+    for key in keys:
+        result.figures[key] = float(np.mean([row[key] for row in result.rows if key in row]))
+    for coefficient in ("cd", "cl"):
+        for route in ROUTES:
+            _summarise_coefficient(result, coefficient, route)
+    result.figures["seconds_per_case"] = float(np.median([row["seconds"] for row in result.rows]))
+
+
+def _summarise_coefficient(result: Evaluation, coefficient: str, route: str) -> None:
+    column = f"{coefficient}_{route}"
+    rows = [row for row in result.rows if column in row]
+    if not rows:
+        return
+    true, predicted = np.array([[row[coefficient], row[column]] for row in rows]).T
+    counted = np.abs(true) > SMALLEST_LIFT if coefficient == "cl" else np.ones(len(true), bool)
+    if counted.any():
+        result.figures[f"{column}_error"] = float(np.mean(np.abs(predicted / true - 1)[counted]))
+    if len(rows) < 2 or np.ptp(true) == 0:
+        return
+    letter = {"cd": "D", "cl": "L"}[coefficient]
+    truth = {row["name"]: {coefficient: row[coefficient]} for row in rows}
+    spearman = compare([{"name": r["name"], coefficient: r[column]} for r in rows], truth)["spearman"]
+    if spearman.get(coefficient) is not None:
+        result.figures[f"rho_{letter}_{route}"] = spearman[coefficient]
+        result.intervals[f"rho_{letter}_{route}"] = spearman[f"{coefficient}_interval"]
+    scatter = float(np.sum((true - true.mean()) ** 2))
+    result.figures[f"R2_{column}"] = 1 - float(np.sum((predicted - true) ** 2)) / scatter
+
+
+def best_routes(result: Evaluation) -> dict[str, str]:
+    """For cd and cl the route with the smaller mean error on these cases; without a head it is integration."""
+    routes = {}
+    for coefficient in ("cd", "cl"):
+        errors = {
+            route: float(np.mean([abs(row[f"{coefficient}_{route}"] - row[coefficient]) for row in result.rows]))
+            for route in ROUTES
+            if result.rows and f"{coefficient}_{route}" in result.rows[0]
+        }
+        if errors:
+            routes[coefficient] = min(errors, key=lambda route: errors[route])
+    return routes

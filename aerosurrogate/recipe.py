@@ -1,0 +1,186 @@
+"""Recipe: everything a training run depends on, read from TOML, validated, frozen.
+
+Unknown keys, wrong types and impossible values are rejected with their path and the nearest right name. Any key can
+be overridden: `--set training.epochs=3 --set model.slices=[64,64,64,64,32,32,32,32]`.
+"""
+
+import difflib
+import json
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, ValidationError
+from pydantic import model_validator as validator
+
+from aerosurrogate.errors import InputError
+
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Data(_Table):
+    """Which cases, what the model sees of them and what it answers."""
+
+    path: Path  # data set folder, relative to the recipe's file
+    train: str = "train"
+    test: str = "test"
+    validation: Fraction | str = 0.1  # part of the training split kept back, or a split of its own
+    inputs: Annotated[tuple[str, ...], Field(min_length=1)]  # names of data.scaling.INPUTS, or features of the cases
+    fields: Annotated[tuple[str, ...], Field(min_length=1)]
+    where: dict[str, Literal["all", "surface", "volume"]] = {}  # fields that count elsewhere than they usually do
+    coefficients: tuple[Literal["lift", "log_drag"], ...] = ()  # answered by the head
+    scaling: Literal["nondimensional", "standardised", "raw"] = "standardised"
+    # Which inputs have the mean of the training split subtracted and are divided by its spread: functions are all but
+    # the positions.
+    scale_inputs: Literal["all", "functions", "none"] = "all"
+    # Said when the data are not there.
+    source: str = ""
+    size: str = ""
+    prepare: str = ""
+
+
+class Model(_Table):
+    """Architecture; the meaning of each is in transolver.py."""
+
+    layers: PositiveInt = 8
+    channels: PositiveInt = 128
+    heads: PositiveInt = 8
+    slices: PositiveInt | tuple[PositiveInt, ...] = 64  # one number, or one a layer
+    mlp_ratio: PositiveInt = 1
+    dropout: Fraction = 0.0
+    projection: Literal["pointwise", "conv2d", "conv3d"] = "pointwise"
+    unified_pos: Literal["none", "replace", "accompany", "index"] = "none"
+    unified_box: tuple[tuple[float, float], ...] | None = None
+    placeholder: bool = True
+    temperature_bounds: tuple[PositiveFloat, PositiveFloat] | None = (0.1, 5.0)
+
+    @validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.channels % self.heads:
+            raise ValueError(f"channels ({self.channels}) must be a multiple of heads ({self.heads})")
+        if isinstance(self.slices, tuple) and len(self.slices) != self.layers:
+            raise ValueError(f"slices has {len(self.slices)} numbers for {self.layers} layers")
+        return self
+
+
+class Training(_Table):
+    """The loop: how long, how fast, on which points, towards what."""
+
+    epochs: PositiveInt | None = None
+    steps: PositiveInt | None = None  # instead of epochs
+    batch: PositiveInt = 1  # cases a step, over all processes
+    seed: int = 0
+    optimiser: Literal["adam", "adamw"] = "adamw"
+    learning_rate: PositiveFloat = 1e-3
+    weight_decay: NonNegativeFloat = 1e-5
+    schedule: Literal["onecycle", "cosine", "constant"] = "onecycle"
+    final_divisor: PositiveFloat = 1e4  # OneCycle ends at its start / final_divisor
+    clip: NonNegativeFloat = 0.1  # of the gradient's norm; 0 is none
+    ema: Fraction = 0.0  # decay of the averaged weights; 0 is none
+    task: Literal["steady", "time", "rollout"] = "steady"
+    time_steps: PositiveInt = 1  # of the fields' channels, for tasks "time" and "rollout"
+    sampling: Literal["density", "rows"] = "rows"  # density: as prediction draws points; rows: any rows alike
+    points: PositiveInt | None = None  # around the body by density, or rows, a step and case; all unless said
+    skin_points: PositiveInt | None = None  # on the skin by area; as many as the case has unless said
+    loss: Literal["relative", "mean_square"] = "relative"
+    surface_weight: NonNegativeFloat = 1.0  # of the skin's loss beside the surroundings'
+    gradient_weight: NonNegativeFloat = 0.0  # of the error of central differences, structured meshes
+    coefficient_weight: NonNegativeFloat = 0.3  # of the head's error
+    force_weight: NonNegativeFloat = 0.0  # of the error of the integrated force
+    mirror: bool = False  # half of the 2D cases upside down, at the opposite angle
+    shard_points: bool = False  # the processes share the points of each case, not the cases
+    validate_every: PositiveInt | None = None  # steps; twenty times a run unless said
+    checkpoint_seconds: NonNegativeFloat = 60.0
+
+    @validator(mode="after")
+    def _one_length(self) -> Self:
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError("give either epochs or steps")
+        if self.skin_points and self.sampling == "rows":
+            raise ValueError('skin_points needs sampling = "density"')
+        return self
+
+
+class Recipe(_Table):
+    name: str
+    data: Data
+    model: Model
+    training: Training
+    paper: dict[str, float] = {}  # the paper's figures for this task, by the names `evaluate` gives them
+
+    def toml(self) -> str:
+        """The recipe as a TOML text that `read_recipe` reads back to the same recipe."""
+        tables = json.loads(self.model_dump_json())
+        lines = [f"name = {json.dumps(tables.pop('name'))}"]
+        for table, entries in tables.items():
+            lines += ["", f"[{table}]"]
+            lines += [f"{key} = {json.dumps(value)}" for key, value in entries.items() if value is not None]
+        return "\n".join(lines) + "\n"
+
+
+def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe, override some of its keys (`section.key=value`), and check it; data paths become absolute."""
+    path = Path(path)
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        folder = path.parent if path.parent.is_dir() else Path()
+        near = difflib.get_close_matches(path.name, [p.name for p in folder.glob("*.toml")], n=1, cutoff=0.4)
+        remedy = f"did you mean {folder / near[0]}?" if near else "give the path of a recipe, such as recipes/NAME.toml"
+        raise InputError("no such recipe", seen=path, remedy=remedy) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
+        raise InputError(f"not a TOML file ({error})", seen=path, remedy="see recipes/ for examples") from None
+    for text in overrides:
+        _override(document, text)
+    document.setdefault("name", path.stem)
+    if isinstance(document.get("data"), dict) and isinstance(document["data"].get("path"), str):
+        document["data"]["path"] = str((path.parent / document["data"]["path"]).resolve())
+    try:
+        return Recipe.model_validate_json(json.dumps(document, default=str))
+    except ValidationError as error:
+        raise _explained(error, path) from None
+
+
+def _override(document: dict[str, Any], text: str) -> None:
+    key, equals, value = text.partition("=")
+    *tables, last = key.strip().split(".")
+    if not equals or not last:
+        raise InputError("--set takes section.key=value", seen=text, remedy="for example --set training.epochs=3")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()  # a bare word is a string
+    for table in tables:
+        document = document.setdefault(table, {})
+        if not isinstance(document, dict):
+            raise InputError("--set goes into a table", seen=key, remedy="for example --set training.epochs=3")
+    if last in ("epochs", "steps"):  # one replaces the other
+        document.pop("steps" if last == "epochs" else "epochs", None)
+    document[last] = parsed
+
+
+def _explained(error: ValidationError, path: Path) -> InputError:
+    """The first thing wrong, with its path in the file and the nearest right name."""
+    first = error.errors()[0]
+    place = [part for part in first["loc"] if isinstance(part, str) and not part.startswith(("tuple", "constrained"))]
+    table: Any = Recipe
+    for part in place[:-1]:
+        annotation = table.model_fields[part].annotation if part in table.model_fields else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            break
+        table = annotation
+    key = ".".join(str(part) for part in place) or "the recipe"
+    if first["type"] == "extra_forbidden":
+        names = list(table.model_fields)
+        near = difflib.get_close_matches(str(place[-1]), names, n=1, cutoff=0.4)
+        remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(names)}"
+        return InputError(f"{path.name}: unknown key {key}", seen=first["input"], remedy=remedy)
+    if first["type"] == "missing":
+        return InputError(f"{path.name}: {key} is missing", remedy=f"add {key} to the recipe, or --set {key}=VALUE")
+    seen = first["input"] if not isinstance(first["input"], dict) else None
+    return InputError(f"{path.name}: {key} is not valid", seen=seen, remedy=first["msg"].removeprefix("Value error, "))

@@ -1,0 +1,237 @@
+"""Surrogate: a trained model with all that is needed to use it, in one file.
+
+The file is safetensors: the weights, and a header with a JSON document that holds architecture, inputs and outputs with
+units, scaling, training ranges, statistics for trust, versions and the model's card. Nothing is unpickled.
+"""
+
+import difflib
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from aerosurrogate import __version__
+from aerosurrogate.data.case import Array, field_spec
+from aerosurrogate.data.sampling import Sampling
+from aerosurrogate.data.scaling import Places, Scaling
+from aerosurrogate.errors import InputError
+from aerosurrogate.flow import Conditions
+from aerosurrogate.transolver import Grid, States, Transolver, TransolverConfig
+from aerosurrogate.writing import replacing
+
+SCHEMA = 1
+CHUNK = 65536  # points at a time unless said: some hundred MB
+_KEY = "aerosurrogate"
+
+
+@dataclass
+class Surrogate:
+    """A model that takes and gives numpy arrays in SI units, in the model's frame."""
+
+    model: Transolver
+    scaling: Scaling
+    sampling: Sampling = field(default_factory=Sampling)
+    task: str = "steady"
+    time_steps: int = 1
+    ranges: dict[str, list[float]] = field(default_factory=dict)  # of conditions, over the training cases
+    trust: dict[str, Any] | None = None  # what trust.fit gave
+    card: dict[str, Any] = field(default_factory=dict)  # name, data, training, accuracy, routes, limits
+
+    @classmethod
+    def load(cls, name_or_path: str | Path, device: str = "auto") -> "Surrogate":
+        """From a checkpoint file, a run folder, or the name of a model that comes with the package."""
+        path = find_model(name_or_path)
+        document = read_header(path)
+        model = Transolver(TransolverConfig(**document["architecture"]))
+        weights = {name: value.float() for name, value in load_file(path).items()}
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError as error:
+            raise InputError(f"weights do not fit the architecture ({error})", seen=path) from None
+        return cls(
+            model.to(choose_device(device)).eval(),
+            Scaling.from_document(document["scaling"]),
+            Sampling(**document["sampling"]),
+            document["task"],
+            document["time_steps"],
+            document["ranges"],
+            document["trust"],
+            document["card"],
+        )
+
+    def save(self, path: str | Path, *, half: bool = False) -> None:
+        """Write the file, whole or not at all; `half` stores the weights in float16."""
+        dtype = torch.float16 if half else torch.float32
+        weights = {k: v.detach().to("cpu", dtype).contiguous() for k, v in self.model.state_dict().items()}
+        with replacing(path) as temporary:
+            save_file(weights, temporary, {_KEY: json.dumps(self.document(), allow_nan=False)})
+
+    def document(self) -> dict[str, Any]:
+        """The header, as plain values."""
+        columns = self.scaling.columns()
+        outputs = [
+            {
+                "name": name,
+                "unit": field_spec(name).unit,
+                "where": where,
+                "channels": columns[name].stop - columns[name].start,
+            }
+            for name, where in zip(self.scaling.field_names, self.scaling.where, strict=True)
+        ]
+        return {
+            "schema": SCHEMA,
+            "architecture": asdict(self.model.config),
+            "inputs": list(self.scaling.input_names),
+            "outputs": outputs,
+            "coefficients": list(self.scaling.coefficient_names),
+            "scaling": self.scaling.document(),
+            "sampling": asdict(self.sampling),
+            "task": self.task,
+            "time_steps": self.time_steps,
+            "ranges": self.ranges,
+            "trust": self.trust,
+            "card": self.card,
+            "versions": {"aerosurrogate": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        }
+
+    @property
+    def dimensions(self) -> int:
+        return self.scaling.dimensions
+
+    @property
+    def parameters(self) -> int:
+        return sum(p.numel() for p in self.model.parameters())
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.head.weight.device
+
+    @torch.inference_mode()
+    def states(self, places: Places, chunk: int = CHUNK) -> States:
+        """What the model makes of a body, from points drawn as `sampling` says; skin points among them."""
+        inputs = self._inputs(places, chunk)
+        skin = torch.from_numpy(np.ascontiguousarray(places.surface)).to(self.device).split(chunk)
+        if not places.surface.any():
+            return self.model.states(inputs)
+        return self.model.states([(part, s[None]) for part, s in zip(inputs, skin, strict=True)])
+
+    @torch.inference_mode()
+    def decode(self, states: States, places: Places, chunk: int = CHUNK) -> dict[str, Array]:
+        """Fields in SI units at any points beside the body of the states; zero where a field is not defined."""
+        parts = [self.model.decode(part, states)[0].float().cpu().numpy() for part in self._inputs(places, chunk)]
+        return self.scaling.fields(np.concatenate(parts), places.surface, places.conditions)
+
+    @torch.inference_mode()
+    def fields(self, places: Places, grid: Grid = None, chunk: int = CHUNK) -> dict[str, Array]:
+        """Fields at the points whose states they are themselves: all points of a case, or of a structured mesh."""
+        if self.task == "steady" and self.model.config.projection == "pointwise" and grid is None:
+            return self.decode(self.states(places, chunk), places, chunk)
+        inputs = torch.from_numpy(self.scaling.inputs(places))[None].to(self.device)
+        outputs = answer_all_times(self.model, inputs, grid, self.task, self.time_steps)
+        return self.scaling.fields(outputs[0].float().cpu().numpy(), places.surface, places.conditions)
+
+    def force_areas(self, states: States, conditions: Conditions) -> dict[str, float]:
+        """The head's answer: `drag` and `lift` over dynamic pressure, m2 (2D: chord x 1 m); {} without a head."""
+        if states.coefficients is None:
+            return {}
+        return self.scaling.force_areas(states.coefficients[0].float().cpu().numpy(), conditions)
+
+    @staticmethod
+    def features(states: States) -> NDArray[np.float64] | None:
+        """Mean features of the skin in the last layer, (c,): what trust compares."""
+        return None if states.pooled is None else states.pooled[0].double().cpu().numpy()
+
+    def _inputs(self, places: Places, chunk: int) -> list[Tensor]:
+        count = len(places.points)
+        return [
+            torch.from_numpy(self.scaling.inputs(places.rows(i, min(i + chunk, count))))[None].to(self.device)
+            for i in range(0, count, chunk)
+        ]
+
+
+def answer_all_times(
+    model: Transolver, inputs: Tensor, grid: Grid, task: str, time_steps: int, only: int | None = None
+) -> Tensor:
+    """Outputs [B, N, time_steps * c], time by time, of a model that answers one time a call.
+
+    Task "time": the time is an input; `only` asks for one of them. Task "rollout": the inputs end with the frames
+    before, and each answer becomes the youngest of them. Task "steady": one call.
+    """
+    if task == "steady":
+        return model(inputs, grid)
+    if task == "time":
+        times = range(time_steps) if only is None else [only]
+        moments = [inputs.new_full((len(inputs),), t / max(time_steps - 1, 1)) for t in times]
+        return torch.cat([model(inputs, grid, time=moment) for moment in moments], dim=-1)
+    answers = []
+    fixed = model.config.dimensions
+    for _ in range(time_steps):
+        answers.append(model(inputs, grid))
+        frames = inputs[..., fixed + answers[-1].shape[-1] :]
+        inputs = torch.cat([inputs[..., :fixed], frames, answers[-1]], dim=-1)
+    return torch.cat(answers, dim=-1)
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of `--device`; auto takes an accelerator where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device cannot be used ({reason})", seen=name, remedy="give --device auto") from None
+    return device
+
+
+def shipped_models() -> dict[str, Path]:
+    """The models that come with the package, by name."""
+    folder = Path(str(resources.files("aerosurrogate.models")))
+    return {path.stem: path for path in sorted(folder.glob("*.safetensors"))}
+
+
+def find_model(name_or_path: str | Path) -> Path:
+    """The file of a model: a checkpoint, a run folder's best (or last) one, or a shipped one by name."""
+    path, shipped = Path(name_or_path), shipped_models()
+    if path.is_file():
+        return path
+    if path.is_dir():
+        for name in ("best.safetensors", "last.safetensors"):
+            if (path / name).is_file():
+                return path / name
+        raise InputError("no checkpoint in this folder", seen=path, remedy="give the folder of a finished run")
+    if str(name_or_path) in shipped:
+        return shipped[str(name_or_path)]
+    near = difflib.get_close_matches(str(name_or_path), shipped, n=1)
+    choice = f"did you mean {near[0]}?" if near else f"shipped models: {', '.join(shipped) or 'none'}"
+    raise InputError("no such model", seen=name_or_path, remedy=f"give a run folder, a checkpoint or a name; {choice}")
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """The JSON document of a model's file, without its weights."""
+    try:
+        with safetensors.safe_open(path, "numpy") as file:
+            metadata: Mapping[str, str] = file.metadata() or {}
+    except (safetensors.SafetensorError, OSError) as error:
+        raise InputError(f"not a model file ({error})", seen=path, remedy="give a .safetensors file of a run") from None
+    if _KEY not in metadata:
+        raise InputError("this safetensors file holds no surrogate", seen=path, remedy="give a checkpoint of a run")
+    document = json.loads(metadata[_KEY])
+    if document["schema"] != SCHEMA:
+        raise InputError(
+            f"model file has schema {document['schema']}, this version reads {SCHEMA}",
+            seen=path,
+            remedy="use the version it was written by, or train it again",
+        )
+    return document

@@ -1,0 +1,140 @@
+"""Batches: which cases and which of their points a step sees, as tensors.
+
+What a step sees is a function of the seed and the step's number alone, never of what came before: a resumed run, or
+one spread over more processes, sees the same.
+"""
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from aerosurrogate.data.case import Case
+from aerosurrogate.data.sampling import Sampling, drawn, mirrored
+from aerosurrogate.data.scaling import Places, Scaling
+from aerosurrogate.data.store import Dataset
+from aerosurrogate.recipe import Training
+
+_AHEAD = 4  # batches made while the model is busy
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some cases, padded to one number of points N."""
+
+    names: list[str]
+    grid: tuple[int, ...] | None
+    inputs: Tensor  # [B, N, c_in]
+    targets: Tensor  # [B, N, c_out], scaled
+    there: Tensor  # [B, N] bool; False is padding
+    surface: Tensor  # [B, N] bool
+    defined: Tensor  # [B, N, c_out] bool: which fields count where
+    coefficients: Tensor  # [B, K], scaled
+    elements: Tensor  # [B, N, d] outward normal times the part of the skin that the point stands for, over L^(d-1)
+
+    def _with(self, tensors: dict[str, Tensor]) -> "Batch":
+        return replace(self, **tensors)  # type: ignore[arg-type]
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), Tensor)}
+
+    def to(self, device: torch.device) -> "Batch":
+        return self._with({name: value.to(device, non_blocking=True) for name, value in self.tensors().items()})
+
+    def share(self, rank: int, processes: int) -> "Batch":
+        """Every so-manieth point, where the points of a case are spread over processes."""
+        return self._with({k: v[:, rank::processes] for k, v in self.tensors().items() if k != "coefficients"})
+
+
+class Batches:
+    """The batches of a run by step number."""
+
+    def __init__(self, dataset: Dataset, names: Sequence[str], scaling: Scaling, training: Training) -> None:
+        self.dataset, self.names, self.scaling, self.training = dataset, list(names), scaling, training
+        self.sampling = Sampling(training.sampling, training.skin_points, training.points)
+
+    @property
+    def steps(self) -> int:
+        """Length of the run."""
+        t = self.training
+        if t.steps is not None:
+            return t.steps
+        repeats = t.time_steps if t.task == "time" else 1
+        return -(-(t.epochs or 1) * len(self.names) * repeats // t.batch)
+
+    def make(self, step: int, rank: int = 0, processes: int = 1) -> Batch:
+        """The batch of a step, or the part of it that falls to one of several processes."""
+        size = self.training.batch // processes
+        first = step * self.training.batch + rank * size
+        return self.collate([self._sample(first + i) for i in range(size)])
+
+    def ahead(self, start: int, stop: int, rank: int = 0, processes: int = 1) -> Iterator[Batch]:
+        """The batches from `start` up to `stop`, made in a thread of their own."""
+        ready: queue.Queue[Batch | BaseException] = queue.Queue(_AHEAD)
+        ended = threading.Event()
+
+        def put(item: Batch | BaseException) -> None:
+            while not ended.is_set():
+                with contextlib.suppress(queue.Full):
+                    ready.put(item, timeout=0.1)
+                    break
+
+        def work() -> None:
+            try:
+                for step in range(start, stop):
+                    if ended.is_set():
+                        return
+                    put(self.make(step, rank, processes))
+            except BaseException as error:  # raised again where the batch is asked for
+                put(error)
+
+        threading.Thread(target=work, daemon=True).start()
+        try:
+            for _ in range(start, stop):
+                item = ready.get()
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            ended.set()
+
+    def _sample(self, number: int) -> Case:
+        """The number-th case of the run with the points it is seen at; each epoch has an order of its own."""
+        seed, t = self.training.seed, self.training
+        repeats = t.time_steps if t.task == "time" else 1  # a case is seen once for each of its times
+        epoch, place = divmod(number // repeats, len(self.names))
+        order = np.random.default_rng([seed, 1, epoch]).permutation(len(self.names))
+        rng = np.random.default_rng([seed, 2, number])
+        case = drawn(self.dataset, self.names[order[place]], self.sampling, rng)
+        return mirrored(case) if t.mirror and case.dimensions == 2 and rng.random() < 0.5 else case
+
+    def collate(self, cases: Sequence[Case]) -> Batch:
+        n = max(len(case.points) for case in cases)
+
+        def stack(arrays: Sequence[NDArray]) -> Tensor:
+            padded = [np.pad(a, [(0, n - len(a))] + [(0, 0)] * (a.ndim - 1)) for a in arrays]
+            return torch.from_numpy(np.stack(padded))
+
+        return Batch(
+            names=[case.name for case in cases],
+            grid=cases[0].grid,
+            inputs=stack([self.scaling.inputs(Places.of(case)) for case in cases]),
+            targets=stack([self.scaling.targets(case) for case in cases]),
+            there=stack([np.ones(len(case.points), bool) for case in cases]),
+            surface=stack([case.surface for case in cases]),
+            defined=stack([self.scaling.defined(case.surface) for case in cases]),
+            coefficients=torch.from_numpy(np.stack([self.scaling.coefficient_targets(case) for case in cases])),
+            elements=stack([_elements(case) for case in cases]),
+        )
+
+
+def _elements(case: Case) -> NDArray:
+    if case.areas is None or case.normals is None or case.conditions is None:
+        return np.zeros_like(case.points)
+    return case.normals * (case.areas / case.conditions.length ** (case.dimensions - 1))[:, None]

@@ -1,0 +1,97 @@
+"""The cases of a run: which train, which validate, and the scaling fitted to them; fixed when the run starts."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from aerosurrogate import console
+from aerosurrogate.data.scaling import Scaling
+from aerosurrogate.data.store import Dataset
+from aerosurrogate.errors import InputError
+from aerosurrogate.recipe import Data, Recipe, read_recipe
+from aerosurrogate.training.run import Run
+from aerosurrogate.writing import write_json
+
+
+@dataclass(frozen=True)
+class TrainingCases:
+    """An open data set, the names of the cases, and how they look to the model."""
+
+    dataset: Dataset
+    train: list[str]
+    validation: list[str]
+    scaling: Scaling
+
+    def ranges(self) -> dict[str, list[float]]:
+        """Smallest and largest of each condition over the training cases."""
+        streams = [c for name in self.train if (c := self.dataset.manifest.cases[name]["conditions"])]
+        if not streams:
+            return {}
+        values = {
+            "reynolds": [s["speed"] * s["length"] / s["viscosity"] for s in streams],
+            "alpha": [s["alpha"] for s in streams],
+            "length": [s["length"] for s in streams],
+            "speed": [s["speed"] for s in streams],
+        }
+        return {name: [min(v), max(v)] for name, v in values.items()}
+
+
+def open_cases(recipe: Recipe, run: Run) -> TrainingCases:
+    """The cases that a run was started with, or those of a new run, written down for a later resumption."""
+    data, path = recipe.data, run.folder / "cases.json"
+    if not (data.path / "manifest.json").exists():
+        raise missing_data(data)
+    dataset = Dataset(data.path)
+    if run.resumed:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return TrainingCases(dataset, kept["train"], kept["validation"], Scaling.from_document(kept["scaling"]))
+    train, validation = divide(dataset, data, recipe.training.seed)
+    console.note(f"{data.path.name}: {len(train)} training and {len(validation)} validation cases")
+    scaling = Scaling.fit(
+        (dataset.case(name).whole() for name in train),
+        inputs=data.inputs,
+        fields=data.fields,
+        coefficients=data.coefficients,
+        kind=data.scaling,
+        scale_inputs=data.scale_inputs,
+        where=data.where,
+    )
+    if run.first:
+        write_json(path, {"train": train, "validation": validation, "scaling": scaling.document()})
+    return TrainingCases(dataset, train, validation, scaling)
+
+
+def divide(dataset: Dataset, data: Data, seed: int) -> tuple[list[str], list[str]]:
+    """Names of training and validation cases."""
+    names = dataset.names(data.train)
+    if isinstance(data.validation, str):
+        return list(names), list(dataset.names(data.validation))
+    count = round(data.validation * len(names))
+    if count >= len(names):
+        raise InputError("no cases are left to train on", seen=f"{len(names)} cases in {data.train}")
+    order = np.random.default_rng([seed, 0]).permutation(len(names))
+    return [names[i] for i in sorted(order[count:])], [names[i] for i in sorted(order[:count])]
+
+
+def missing_data(data: Data) -> InputError:
+    """Where the data come from, how large they are, what prepares them, and what can be run without them."""
+    steps = []
+    if data.source:
+        steps.append(f"get it from {data.source}" + (f" ({data.size})" if data.size else ""))
+    if data.prepare:
+        steps.append(f"then run `{data.prepare}`")
+    ready = [f"aerosurrogate train {path}" for path in ready_recipes(data.path.parent.parent / "recipes")]
+    if ready:
+        steps.append(f"this one runs right now: `{ready[0]}`")
+    return InputError("the recipe's data set is not there", seen=data.path, remedy="; ".join(steps))
+
+
+def ready_recipes(folder: Path) -> list[Path]:
+    """Recipes of a folder whose data are at hand."""
+    ready = []
+    for path in sorted(folder.glob("*.toml"), key=lambda p: (not p.stem.endswith("_rans"), p.name)):
+        if (read_recipe(path).data.path / "manifest.json").exists():
+            ready.append(path)
+    return ready

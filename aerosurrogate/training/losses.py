@@ -1,0 +1,55 @@
+"""What training makes small: the paper's losses, the head's error, and the error of the integrated force.
+
+All are written as sums over points divided by sums over points, so that points spread over processes add up to the
+same number: `total` adds a sum over the processes that share a case.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Sum = Callable[[Tensor], Tensor]
+
+
+def mean_square(error: Tensor, counted: Tensor, surface: Tensor, surface_weight: float, total: Sum) -> Tensor:
+    """Mean squared error around the body plus `surface_weight` times that on its skin.
+
+    error, counted [B, N, C]; surface [B, N]. Where there is no skin, the mean over all points.
+    """
+
+    def mean(points: Tensor) -> Tensor:
+        here = counted & points[..., None]
+        # Masked by `where`, not by a product: an output that is not finite off the mask must not spoil the sum.
+        return total(torch.where(here, error, 0).square().sum()) / total(here.sum().float()).clamp(min=1)
+
+    return mean(~surface) + surface_weight * mean(surface)
+
+
+def relative(error: Tensor, truth: Tensor, counted: Tensor, total: Sum) -> Tensor:
+    """|error| / |truth| in the L2 norm over points and channels, the mean over the batch; all [B, N, C]."""
+
+    def square(x: Tensor) -> Tensor:
+        return total(torch.where(counted, x, 0).square().flatten(1).sum(1))  # [B]
+
+    return (square(error) / square(truth).clamp(min=1e-20)).clamp(min=1e-20).sqrt().mean()
+
+
+def differences(field: Tensor, grid: tuple[int, ...]) -> Tensor:
+    """Derivatives of a field [B, N, C] along a structured mesh on the unit box, [B, N, C * len(grid)].
+
+    Central differences inside, one-sided ones of second order at the boundary.
+    """
+    image = field.unflatten(1, grid)
+    spacing = [1 / (side - 1) for side in grid]
+    axes = tuple(range(1, len(grid) + 1))
+    slopes = torch.gradient(image, spacing=spacing, dim=axes, edge_order=2)
+    return torch.cat([slope.flatten(1, len(grid)) for slope in slopes], dim=-1)
+
+
+def force(pressure: Tensor, shear: Tensor | None, elements: Tensor, total: Sum) -> Tensor:
+    """Force over q L^(d-1), [B, d], from Cp [B, N, 1], Cf [B, N, d] or None, and outward elements [B, N, d]."""
+    each = -pressure * elements
+    if shear is not None:
+        each = each + shear * elements.norm(dim=-1, keepdim=True)
+    return total(each.sum(1))

@@ -1,0 +1,106 @@
+"""The objective of a step: batch in, losses out, as one module, so that DDP sees one forward and one backward pass."""
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.nn.functional import all_reduce
+
+from aerosurrogate.data.scaling import Scaling
+from aerosurrogate.errors import InputError
+from aerosurrogate.recipe import Training
+from aerosurrogate.surrogate import answer_all_times
+from aerosurrogate.training import losses
+from aerosurrogate.training.batches import Batch
+from aerosurrogate.transolver import Transolver
+
+
+class Objective(nn.Module):
+    """Losses of a model on a batch by name, `loss` being what is made small.
+
+    `group` is given where its processes share the points of each case. Every process then has the same loss, and the
+    gradient of the whole is the mean of the processes' gradients, as with data-parallel training.
+    """
+
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(
+        self, model: Transolver, scaling: Scaling, training: Training, group: dist.ProcessGroup | None = None
+    ) -> None:
+        super().__init__()
+        self.model, self.scaling, self.training_recipe, self.group = model, scaling, training, group
+        for name, values in zip(("mean", "spread"), scaling.fields_spread, strict=True):
+            self.register_buffer(name, torch.tensor(values, dtype=torch.float32), persistent=False)
+        if training.force_weight and not (scaling.kind == "nondimensional" and "p" in scaling.field_names):
+            raise InputError(
+                "the loss on the force needs the field p in non-dimensional form",
+                seen=f"training.force_weight = {training.force_weight}",
+                remedy='set data.scaling = "nondimensional", or training.force_weight = 0',
+            )
+
+    def forward(self, batch: Batch, time: int | None = None) -> dict[str, Tensor]:
+        """Losses on a batch; `time` picks one of the times of a time-conditioned task."""
+        t = self.training_recipe
+        targets, counted = batch.targets, batch.defined & batch.there[..., None]
+        mask = None if bool(batch.there.all()) else batch.there
+        coefficients = None
+        if t.task == "steady":
+            skin = batch.surface if self.scaling.coefficient_names else None
+            answer = self.model(batch.inputs, batch.grid, mask, skin=skin, group=self.group)
+            outputs, coefficients = (answer, None) if skin is None else answer[:2]
+        else:
+            outputs = answer_all_times(self.model, batch.inputs, batch.grid, t.task, t.time_steps, only=time)
+            if time is not None:
+                width = targets.shape[-1] // t.time_steps
+                chosen = slice(time * width, (time + 1) * width)
+                targets, counted = targets[..., chosen], counted[..., chosen]
+        return self._losses(batch, outputs.float(), targets, counted, coefficients)
+
+    def _losses(
+        self, batch: Batch, outputs: Tensor, targets: Tensor, counted: Tensor, coefficients: Tensor | None
+    ) -> dict[str, Tensor]:
+        t = self.training_recipe
+        parts: dict[str, tuple[float, Tensor]] = {}
+        if t.loss == "mean_square":
+            error = outputs - targets
+            parts["fields"] = 1.0, losses.mean_square(error, counted, batch.surface, t.surface_weight, self._total)
+        else:
+            parts["fields"] = 1.0, self._relative(outputs, targets, counted)
+        if t.gradient_weight and batch.grid is not None:
+            slopes, truth = (
+                losses.differences(x, batch.grid) for x in (self._decoded(outputs), self._decoded(targets))
+            )
+            everywhere = torch.ones_like(slopes, dtype=torch.bool)
+            parts["gradient"] = t.gradient_weight, losses.relative(slopes - truth, truth, everywhere, self._total)
+        if coefficients is not None and t.coefficient_weight:
+            error = coefficients.float() - batch.coefficients
+            parts["coefficients"] = t.coefficient_weight, error.square().mean()
+        if t.force_weight:
+            error = self._force(outputs, batch) - self._force(targets, batch)
+            parts["force"] = t.force_weight, error.square().mean()
+        loss = torch.stack([weight * value for weight, value in parts.values()]).sum()
+        return {"loss": loss, **{name: value.detach() for name, (_, value) in parts.items()}}
+
+    def _relative(self, outputs: Tensor, targets: Tensor, counted: Tensor) -> Tensor:
+        """Relative L2 of the decoded values, of each field apart (of each time apart where there are several)."""
+        error, truth = self._decoded(outputs) - self._decoded(targets), self._decoded(targets)
+        steps = self.training_recipe.time_steps
+        if steps > 1:
+            width = self.scaling.output_channels // steps
+            columns = [slice(i, i + width) for i in range(0, error.shape[-1], width)]
+        else:
+            columns = list(self.scaling.columns().values())
+        each = [losses.relative(error[..., c], truth[..., c], counted[..., c], self._total) for c in columns]
+        return torch.stack(each).mean()
+
+    def _decoded(self, scaled: Tensor) -> Tensor:
+        c = scaled.shape[-1]  # all times share their spread with the first where the scaling is raw
+        return scaled * self.spread[:c] + self.mean[:c]
+
+    def _force(self, scaled: Tensor, batch: Batch) -> Tensor:
+        values, columns = self._decoded(scaled), self.scaling.columns()
+        shear = values[..., columns["wallShearStress"]] if "wallShearStress" in columns else None
+        return losses.force(values[..., columns["p"]], shear, batch.elements, self._total)
+
+    def _total(self, value: Tensor) -> Tensor:
+        return value if self.group is None else all_reduce(value, group=self.group)
