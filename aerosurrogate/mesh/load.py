@@ -73,9 +73,7 @@ def _by_vtk(path: Path) -> pv.DataSet:
 def _by_meshio(path: Path) -> pv.DataSet:
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
         try:
-            # Two formats share the name .msh, and meshio would take Gmsh's for ANSYS's if it can.
-            gmsh = path.read_bytes()[:64].lstrip().startswith(b"$")
-            mesh = meshio.read(path, file_format="gmsh" if gmsh and path.suffix.lower() == ".msh" else None)
+            mesh = meshio.read(path)
         except SystemExit:
             lines = [line for line in said.getvalue().splitlines() if line.strip()]
             raise ValueError(lines[0] if lines else "unknown format") from None

@@ -1,0 +1,136 @@
+"""Points on and around a body: where a model looks at the flow.
+
+A model's answer depends on how its points are distributed, so training and prediction draw them from one density. On
+the skin it is uniform in area. Around the body, inside a box, the number of points per volume depends on the distance d
+from the wall alone, g(d) = 1 / (d + offset)^power; from the cells of a solved case in training, from the geometry in
+prediction. Lengths here are in body lengths, and bodies in the model's frame: airfoils in x-y with the leading edge at
+the origin; cars along +x, up +z, with the origin at mid-length on the ground.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.distance import inside, nearest
+from aerosurrogate.mesh.surface import Bools, Floats, Ints, Surface
+
+ROUNDS = 6  # of candidates before a body that leaves no room around itself is given up
+
+
+@dataclass(frozen=True)
+class Region:
+    """A box around a body, in body lengths, and how points thin out in it with the distance from the wall."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    offset: float
+    power: float
+    candidates: int  # per point drawn from the geometry: about one in so many is taken
+
+    def density(self, distance: Floats) -> Floats:
+        """Points per volume, up to a factor, at distances (n,) from the wall."""
+        return np.asarray((np.maximum(distance, 0.0) + self.offset) ** -self.power)
+
+    def contains(self, points: Floats) -> Bools:
+        """(n,) whether points (n, d) lie in the box."""
+        return np.all((points >= self.low) & (points <= self.high), axis=1)
+
+
+AIRFOIL = Region((-2.0, -1.5), (4.0, 1.5), offset=0.002, power=1.5, candidates=20)
+CAR = Region((-1.2, -0.7, 0.0), (2.0, 0.7, 0.8), offset=0.02, power=2.0, candidates=6)
+
+
+class Skin(NamedTuple):
+    """Points on a surface."""
+
+    points: Floats  # (n, d)
+    cells: Ints  # (n,) the cells they lie on
+
+
+class Around(NamedTuple):
+    """Points in the fluid."""
+
+    points: Floats  # (n, d)
+    distance: Floats  # (n,) from the wall, positive
+    direction: Floats  # (n, d) unit vectors away from the wall
+
+
+def on_skin(surface: Surface, count: int, seed: int, faces: Bools | None = None) -> Skin:
+    """`count` points spread evenly over the area of a surface, or of those of its cells (m,) that `faces` marks."""
+    rng = np.random.default_rng(seed)
+    areas = surface.areas if faces is None else np.where(faces, surface.areas, 0.0)
+    total = np.cumsum(areas)
+    # One point in each of `count` equal shares of the area: as uniform as independent points, with fewer gaps.
+    place = (np.arange(count) + rng.random(count)) / count * total[-1]
+    cells = np.searchsorted(total, place, side="right").clip(max=len(areas) - 1)
+    if surface.dimension == 2:
+        u = rng.random(count)
+        weights = np.stack([1.0 - u, u], axis=1)
+    else:
+        root, u = np.sqrt(rng.random(count)), rng.random(count)
+        weights = np.stack([1.0 - root, root * (1.0 - u), root * u], axis=1)
+    return Skin(np.einsum("nk,nkd->nd", weights, surface.corners[cells]), cells)
+
+
+def from_cells(region: Region, centres: Floats, volumes: Floats, distance: Floats, count: int, seed: int) -> Ints:
+    """Indices of at most `count` cells of a solved case, drawn without repeats by the region's density x volume.
+
+    Centres (n, d), volumes (n,) and distances from the wall (n,) are those of its cells; cells outside the box are
+    left.
+    """
+    usable = np.flatnonzero(region.contains(centres) & (volumes > 0))
+    weights = region.density(distance[usable]) * volumes[usable]
+    return usable[_by_weight(weights, np.random.default_rng(seed))[:count]]
+
+
+def around(region: Region, surface: Surface, count: int, seed: int) -> Around:
+    """`count` points outside a body, drawn from its geometry by the region's density."""
+    rng = np.random.default_rng(seed)
+    found: list[Around] = []
+    missing = count
+    for _ in range(ROUNDS):
+        points, level = _candidates(region, surface.bounds, region.candidates * missing + 200, rng)
+        near = nearest(surface, points)
+        taken = np.flatnonzero((rng.random(len(points)) * level < region.density(near.distance)) & (near.distance > 0))
+        chosen = taken[~inside(surface, points[taken])][:missing]
+        away = (points[chosen] - near.closest[chosen]) / near.distance[chosen, None]
+        found.append(Around(points[chosen], near.distance[chosen], away))
+        missing -= len(chosen)
+        if missing <= 0:
+            return Around(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+    raise InputError(
+        "the body leaves no room around itself in the box that the model was trained on",
+        seen=f"{surface.name or 'body'} from {surface.bounds[0].round(3)} to {surface.bounds[1].round(3)} body lengths",
+        remedy="check the axes with --flow and --up",
+    )
+
+
+def regular_grid(low: Floats, high: Floats, shape: tuple[int, ...]) -> Floats:
+    """The points (prod(shape), d) of a regular grid from corner to corner, row-major: the last axis runs fastest."""
+    axes = [np.linspace(a, b, n) for a, b, n in zip(low, high, shape, strict=True)]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(shape))
+
+
+def _by_weight(weights: Floats, rng: np.random.Generator) -> Ints:
+    """All indices, in the order of successive draws by weight without replacement."""
+    return np.argsort(rng.exponential(size=len(weights)) / np.maximum(weights, np.finfo(float).tiny))
+
+
+def _candidates(region: Region, bounds: Floats, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Points (count, d) drawn with a density that nowhere falls below the region's, and that density (count,).
+
+    It is constant in the rings between nested boxes around the body: a point is at least as far from the body as from
+    its bounding box, so the region's density at a ring's inner box bounds that in the ring.
+    """
+    reach = np.append(region.offset * np.geomspace(0.1, 3.0 / region.offset, 40), np.inf)[:, None]
+    low = np.clip(bounds[0] - reach, region.low, region.high)
+    high = np.clip(bounds[1] + reach, region.low, region.high)
+    volume = np.prod(high - low, axis=1)
+    level = region.density(np.append(0.0, reach[:-1, 0]))
+    share = (level - np.append(level[1:], 0.0)) * volume
+    box = rng.choice(len(share), count, p=share / share.sum())
+    points = rng.uniform(low[box], high[box])
+    innermost = len(reach) - np.all((points[:, None] >= low) & (points[:, None] <= high), axis=2).sum(axis=1)
+    return points, level[innermost]

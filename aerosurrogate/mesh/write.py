@@ -1,0 +1,48 @@
+"""Meshes to files: VTU, VTP and STL, whole or not at all."""
+
+from pathlib import Path
+
+import numpy as np
+import pyvista as pv
+
+from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.surface import Floats, Surface
+from aerosurrogate.writing import replacing
+
+WRITABLE = (".vtu", ".vtp", ".stl")
+
+
+def in_space(points: Floats) -> Floats:
+    """Points (n, 2 or 3) as (n, 3), a plane at z = 0."""
+    return np.pad(points, ((0, 0), (0, 3 - points.shape[1])))
+
+
+def polydata(surface: Surface) -> pv.PolyData:
+    """A surface with its arrays as VTK's polygons or lines."""
+    cells = np.insert(surface.cells, 0, surface.dimension, axis=1).ravel()
+    kind = "faces" if surface.dimension == 3 else "lines"
+    mesh = pv.PolyData(in_space(surface.points), **{kind: cells})
+    mesh.point_data.update(surface.point_data)
+    mesh.cell_data.update(surface.cell_data)
+    return mesh
+
+
+def write_mesh(mesh: pv.DataSet | Surface, path: str | Path) -> None:
+    """Write a surface or a VTK data set in the format that the path's extension names."""
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind not in WRITABLE:
+        raise InputError("unknown format to write", seen=path, remedy=f"end the name with {', '.join(WRITABLE)}")
+    if isinstance(mesh, Surface):
+        if kind == ".stl" and mesh.dimension == 2:
+            raise InputError("a curve in 2D is no STL file", seen=path, remedy="end the name with .vtp")
+        mesh = polydata(mesh)
+    mesh = (
+        mesh.cast_to_unstructured_grid()
+        if kind == ".vtu"
+        else mesh.extract_surface()
+        if not isinstance(mesh, pv.PolyData)
+        else mesh
+    )
+    with replacing(path) as temporary:
+        mesh.save(temporary)
