@@ -17,12 +17,13 @@ from typing import Any
 from aerosurrogate import console
 from aerosurrogate.data import splits as rules
 from aerosurrogate.data.processes import spread
-from aerosurrogate.data.readers import Batch, Options, reader_of, recognise
+from aerosurrogate.data.readers import Batch, Options, dataset, reader_of, recognise
 from aerosurrogate.data.splits import Splits
 from aerosurrogate.data.statistics import Moments, add, table
 from aerosurrogate.data.store import (
     Dataset,
     Manifest,
+    gathered,
     read_moments,
     read_shard,
     shuffled,
@@ -105,7 +106,7 @@ def prepare(
     formats = {source: recognise(source) if format == "auto" else format for source in sources}
     if any(source.resolve() == out.resolve() for source in sources):
         raise InputError("the data set would overwrite its source", seen=out, remedy="choose another --out")
-    before = _before(out, sources, formats)
+    before = None if compact else _before(out, sources, formats)
     found = [(source, batch) for source in sources for batch in reader_of(formats[source]).batches(source, options)]
     _check_names(found)
     if compact:
@@ -147,13 +148,14 @@ def _before(out: Path, sources: list[Path], formats: dict[Path, str]) -> Manifes
 
 def _origin(sources: list[Path], formats: dict[Path, str]) -> str:
     """Where the data came from, in words: a data set knows its own origin."""
-    known = [Dataset(s).manifest.source if formats[s] == "dataset" else "" for s in sources]
+    known = [dataset.opened(s).manifest.source if formats[s] == "dataset" else "" for s in sources]
     return ", ".join(origin or str(source) for origin, source in zip(known, sources, strict=True))
 
 
 def _left_out(sources: list[Path], formats: dict[Path, str]) -> dict[str, str]:
     """What the sources that are data sets left out themselves."""
-    return {k: why for s in sources if formats[s] == "dataset" for k, why in Dataset(s).manifest.left_out.items()}
+    prepared = [dataset.opened(source).manifest for source in sources if formats[source] == "dataset"]
+    return {name: why for manifest in prepared for name, why in manifest.left_out.items()}
 
 
 def _said(options: Options) -> dict[str, Any]:
@@ -222,14 +224,14 @@ def _to_pack(
     out: Path,
 ) -> tuple[list[Task], dict[str, dict[str, Any]]]:
     """New compact shards for the cases that are in none yet, and the entries of those that are."""
-    packed = sorted(out.glob("part-*.safetensors"))
-    kept = {name: entry for shard in packed for name, entry in read_shard(shard)[1].items()}
+    packed = list(out.glob("part-*.safetensors"))
+    kept = gathered(packed)
     number = len(packed)
     tasks = []
     for source, format in formats.items():
         if format != "dataset":
             raise InputError("only a prepared data set can be packed", seen=source, remedy="prepare it first")
-        cases = Dataset(source).manifest.cases
+        cases = dataset.opened(source).manifest.cases
         stale = [name for name in cases if name in kept and kept[name]["digest"] != _content(cases[name])]
         if stale:
             console.warn(
@@ -333,7 +335,7 @@ def show(summary: Summary, out: Path, *, results: bool = True) -> None:
         *((f"repaired: {name}", what) for name, what in document["repaired"].items()),
         *((f"left out: {name}", why) for name, why in summary.failures.items()),
     ]
-    console.table(f"{out} ({manifest.format})", ("", ""), rows, results=results)
+    console.table("", (str(out), manifest.format), rows, results=results)
 
 
 def _ranges(manifest: Manifest) -> Iterable[tuple[str, str]]:

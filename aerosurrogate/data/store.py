@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.statistics import Moments, add, moments
@@ -87,7 +87,7 @@ def write_shard(
     metadata = {"schema": str(SCHEMA), "cases": json.dumps(entries)}
     metadata |= {"rows": json.dumps(rows), "checks": json.dumps(checks), "moments": json.dumps(sums)}
     with replacing(path) as temporary:
-        save_file(tensors, temporary, metadata)
+        temporary.write_bytes(save(tensors, metadata))  # save_file would hide the file from other users
     return entries
 
 
@@ -207,8 +207,12 @@ def read_shard(path: Path) -> tuple[dict[str, StoredArray], dict[str, dict[str, 
 class Dataset:
     """A prepared data set, opened for reading."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, manifest: Manifest | None = None) -> None:
         self.folder = Path(folder)
+        self.manifest = manifest or self._read_manifest()
+        self._shards: dict[str, dict[str, StoredArray]] = {}
+
+    def _read_manifest(self) -> Manifest:
         path = self.folder / "manifest.json"
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
@@ -226,8 +230,7 @@ class Dataset:
                 seen=path,
                 remedy="run prepare again",
             )
-        self.manifest = Manifest(**document)
-        self._shards: dict[str, dict[str, StoredArray]] = {}
+        return Manifest(**document)
 
     def names(self, split: str | None = None) -> list[str]:
         """Cases of a split, or all."""
@@ -294,6 +297,11 @@ class Dataset:
     def skin_rows(self, name: str) -> int:
         """How many rows of an unstructured case are skin; they come first."""
         return self._meta(name)["surface"]
+
+
+def gathered(shards: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """The manifest entries of the cases in some shards, as the shards themselves tell them."""
+    return {name: entry for shard in sorted(shards) for name, entry in read_shard(shard)[1].items()}
 
 
 def read_moments(path: Path) -> Moments:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from aerosurrogate.data.case import Case
+from aerosurrogate.errors import InputError
 from aerosurrogate.mesh import surroundings
 
 SKIN_FACES = 2_500
@@ -29,19 +30,25 @@ def thin(case: Case, *, whole_skin: bool, seed: int) -> Case:
         skin, shares = draw_skin(case, SKIN_FACES, rng)
         areas = np.zeros_like(areas)
         areas[skin] = shares
-    around = draw_around(case, AROUND[case.dimensions], rng)
+    around = draw_around(case, AROUND[case.dimensions], seed)
     return dataclasses.replace(case, areas=areas, volumes=None).take(np.concatenate([skin, around]))
 
 
-def draw_around(case: Case, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def draw_around(case: Case, count: int, seed: int) -> NDArray[np.intp]:
     """Indices of `count` points off the skin, drawn from the solver's cells with the density of prediction."""
-    rows = np.flatnonzero(~case.surface)
     if case.volumes is None or case.distance is None or case.conditions is None:
-        return rng.permutation(rows)[:count]
-    chosen = surroundings.from_cells(
-        case.points[rows], case.volumes[rows], case.distance[rows], case.conditions.length, count, rng
+        raise InputError(
+            f"case {case.name} cannot be packed: its points have no volumes, distances or conditions",
+            seen=", ".join(case.arrays()),
+            remedy="train from the data set as it is",
+        )
+    rows = np.flatnonzero(~case.surface)
+    region = surroundings.AIRFOIL if case.dimensions == 2 else surroundings.CAR
+    length = case.conditions.length
+    points, distance, volumes = (
+        array[rows].astype(float) for array in (case.points / length, case.distance / length, case.volumes)
     )
-    return rows[chosen]
+    return rows[surroundings.from_cells(region, points, volumes, distance, count, seed)]
 
 
 def draw_skin(case: Case, count: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], Floats]:

@@ -1,4 +1,4 @@
-"""A prepared data set, or the folder that `simulate` writes, as a source."""
+"""A prepared data set, or the folder that `simulate` writes, as a source; also while it is being written."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -9,24 +9,33 @@ from aerosurrogate.data import splits as rules
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options
 from aerosurrogate.data.splits import Splits
-from aerosurrogate.data.store import SCHEMA, Dataset
+from aerosurrogate.data.store import SCHEMA, Dataset, Manifest, gathered
 
 VERSION = 1
 
 
 def recognises(source: Path) -> bool:
     manifest = source / "manifest.json"
-    return manifest.is_file() and f'"schema": {SCHEMA}' in manifest.read_text(errors="replace")
+    if manifest.is_file():
+        return f'"schema": {SCHEMA}' in manifest.read_text(errors="replace")
+    return any(source.glob("*.safetensors"))
+
+
+def opened(source: Path) -> Dataset:
+    """The data set; where its manifest is not written yet, with what its shards say."""
+    if (source / "manifest.json").is_file():
+        return Dataset(source)
+    return Dataset(source, Manifest(source=source.name, cases=gathered(source.glob("*.safetensors"))))
 
 
 def batches(source: Path, options: Options) -> list[Batch]:
-    cases = Dataset(source).manifest.cases
+    cases = opened(source).manifest.cases
     return [Batch((name,), (source / case["shard"],)) for name, case in sorted(cases.items())]
 
 
 @lru_cache(maxsize=4)
 def _open(folder: Path) -> Dataset:
-    return Dataset(folder)
+    return opened(folder)
 
 
 def read(batch: Batch, name: str, options: Options) -> Case:
@@ -35,6 +44,6 @@ def read(batch: Batch, name: str, options: Options) -> Case:
 
 def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
     """Those of the data set; our own simulations are split by rule."""
-    known = Dataset(source).manifest.splits
+    known = opened(source).manifest.splits
     kept = {split: [name for name in names if name in cases] for split, names in known.items()}
     return kept or rules.simulated(cases)
