@@ -32,7 +32,7 @@ SPEED = (15.0, 45.0)  # m/s
 KEPT_CELLS = 24_000  # of the solver's cells in the region around the body, a random subset
 FLAT_WINDOW, FLAT_DRAG, FLAT_LIFT = 60, 0.004, 0.002  # iterations, of the drag, of 1: what ends a run early
 DRIFT, SPREAD = 0.01, 0.02  # of the drag over the window: what counts as converged
-_COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
+COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
 _AXES = FlowAxes.parse()
 
 
@@ -105,7 +105,7 @@ def solve_body(design: Design, surface: Surface, folder: Path, settings: Setting
     reason = "" if early else unsteadiness(history["Cd"], settings.window)
     case = read_case(design, folder, surface, half=half, area=area)
     window = 1 if early else settings.window
-    means = {name: float(history[column][-window:].mean()) for name, column in _COEFFICIENTS.items()}
+    means = {name: float(history[column][-window:].mean()) for name, column in COEFFICIENTS.items()}
     return Solution(replace(case, reference=case.reference | means), history, not reason, reason)
 
 
@@ -129,7 +129,7 @@ def unsteadiness(drag: Floats, window: int) -> str:
 
 def frontal_area(surface: Surface) -> float:
     """Silhouette seen along the flow, above the ground, m2."""
-    return forces.silhouette_area(surface.corners.clip([-np.inf, -np.inf, 0.0]), _AXES)
+    return float(forces.silhouette_area(surface.corners.clip([-np.inf, -np.inf, 0.0]), _AXES))
 
 
 def is_mirror_symmetric(surface: Surface) -> bool:
