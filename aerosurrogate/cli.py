@@ -56,6 +56,12 @@ class Kind(StrEnum):
     history = "history"
 
 
+class Fidelity(StrEnum):
+    fast = "fast"
+    standard = "standard"
+    fine = "fine"
+
+
 def _set_debug(value: bool) -> bool:
     global _debug
     _debug = value or _debug
@@ -279,7 +285,9 @@ def viz(
 @app.command()
 def check(
     meshes: Annotated[list[Path], typer.Argument(metavar="MESH...", help="Meshes to look at.")],
-    repair: Annotated[Path | None, typer.Option(help="Write the repaired mesh here.")] = None,
+    repair: Annotated[
+        Path | None, typer.Option(help="Write the repaired mesh to this file (folder, for several).")
+    ] = None,
     units: UnitsOption = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -289,7 +297,16 @@ def check(
 
     Example: `aerosurrogate check sample_meshes/car.stl`
     """
-    raise NotImplementedError
+    from aerosurrogate.mesh.check import check
+
+    reports = check(meshes, repair, units)
+    if as_json:
+        print_json({"meshes": [report.document() for report in reports]})
+    else:
+        for report in reports:
+            console.table(report.file, ("", "seen"), report.rows(), results=True)
+    if failed := [report.file for report in reports if report.error]:
+        raise InputError(f"{len(failed)} of {len(reports)} meshes cannot be read", seen=", ".join(failed))
 
 
 @app.command()
@@ -312,6 +329,16 @@ def simulate(
     out: Annotated[Path, typer.Option(help="Folder for the solved cases; a data set that `train` reads.")],
     count: Annotated[int | None, typer.Option(min=1, help="Cases of the specification to solve.")] = None,
     jobs: Jobs = None,
+    fidelity: Annotated[Fidelity | None, typer.Option(help="Mesh and cost; standard unless said.")] = None,
+    speed: Speed = None,
+    alpha: Alpha = None,
+    reynolds: Reynolds = None,
+    density: Density = None,
+    viscosity: Viscosity = None,
+    flow: Flow = "+x",
+    up: Up = "+z",
+    ground: Ground = "auto",
+    units: UnitsOption = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -320,7 +347,19 @@ def simulate(
 
     Example: `aerosurrogate simulate sample_meshes/car.stl --out solved`
     """
-    raise NotImplementedError
+    from dataclasses import asdict
+
+    from aerosurrogate.flow import StreamOptions
+    from aerosurrogate.simulate import driver
+
+    stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
+    outcomes = driver.simulate(
+        sources, out, count=count, jobs=jobs, fidelity=fidelity and fidelity.value, stream=stream
+    )
+    if as_json:
+        print_json({"dataset": str(out), "cases": [asdict(outcome) for outcome in outcomes]})
+    else:
+        driver.show(outcomes)
 
 
 def print_json(document: Any) -> None:
