@@ -221,9 +221,15 @@ def predict(
     Example: `aerosurrogate predict sample_meshes/car.stl --out fields.vtu`
     """
     from aerosurrogate.flow import StreamOptions
+    from aerosurrogate.predict import Wanted, predict
 
     stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
-    raise NotImplementedError(stream)
+    wanted = Wanted.parse(surface_only, grid, chunk)
+    result = predict(geometries, out, stream, wanted, points=points, model=model, device=device)
+    result.show()
+    if as_json:
+        print_json(result.document())
+    _refuse_failed(result.failed)
 
 
 @app.command()
@@ -259,10 +265,22 @@ def coeffs(
 
     Example: `aerosurrogate coeffs sample_meshes/*.stl --reference sample_meshes/truth.csv --report ranking.html`
     """
+    from aerosurrogate.coeffs import Settings, coeffs
     from aerosurrogate.flow import StreamOptions
 
     stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
-    raise NotImplementedError(stream)
+    settings = Settings(stream, area, patch, pressure, symmetry, model, device)
+    result = coeffs(files, settings, truth=reference, sort=sort, jobs=jobs)
+    result.show(table=not as_json)
+    if csv is not None:
+        result.write_csv(csv)
+    if report is not None:
+        from aerosurrogate.report import write_report
+
+        write_report(result, report)
+    if as_json:
+        print_json(result.document())
+    _refuse_failed(result.failed)
 
 
 @app.command()
@@ -279,7 +297,9 @@ def viz(
 
     Example: `aerosurrogate viz fields.vtu --out car.png --field Cp`
     """
-    raise NotImplementedError
+    from aerosurrogate.viz import viz
+
+    viz(files, out, field=field, kind=kind, reference=reference)
 
 
 @app.command()
@@ -320,7 +340,13 @@ def models(
 
     Example: `aerosurrogate models car`
     """
-    raise NotImplementedError
+    from aerosurrogate.models import models
+
+    result = models(name)
+    if as_json:
+        print_json(result.document())
+    else:
+        result.show()
 
 
 @app.command()
@@ -353,13 +379,17 @@ def simulate(
     from aerosurrogate.simulate import driver
 
     stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
-    outcomes = driver.simulate(
-        sources, out, count=count, jobs=jobs, fidelity=fidelity and fidelity.value, stream=stream
-    )
+    outcomes = driver.simulate(sources, out, count=count, jobs=jobs, fidelity=fidelity, stream=stream)
     if as_json:
         print_json({"dataset": str(out), "cases": [asdict(outcome) for outcome in outcomes]})
     else:
         driver.show(outcomes)
+
+
+def _refuse_failed(failed: dict[str, str]) -> None:
+    """Exit 2 once the designs that could be used are done."""
+    if failed:
+        raise InputError(f"{len(failed)} design(s) left out", seen=", ".join(failed), remedy="see the warnings above")
 
 
 def print_json(document: Any) -> None:

@@ -405,7 +405,9 @@ def _lift(path: Path) -> tuple[str, list[Array]]:
     """Take the value lists out of a field file: its text with `nonuniform @k@` in their place, and the lists."""
     data, binary = _body(path.read_bytes())
     start = re.compile(rb"nonuniform\s+(?:List<(\w+)>)?\s*(\d+)\s*([({])")
-    at, text, arrays = 0, [], []
+    text: list[bytes] = []
+    arrays: list[Array] = []
+    at = 0
     while found := start.search(data, at):
         width, count = WIDTHS[(found.group(1) or b"scalar").decode()], int(found.group(2))
         text.append(data[at : found.start()] + b"nonuniform @%d@" % len(arrays))

@@ -102,14 +102,19 @@ def parse_spec(document: dict[str, Any], where: str) -> Spec:
     family = document.get("family", "file" if "file" in document else None)
     if family not in FAMILY_NAMES:
         raise InputError(f"{where}: unknown family", seen=family, remedy=f"one of {', '.join(FAMILY_NAMES)}")
-    if document.get("fidelity", "standard") not in FIDELITIES:
-        raise InputError(
-            f"{where}: unknown fidelity", seen=document["fidelity"], remedy=f"one of {', '.join(FIDELITIES)}"
-        )
+    known_fidelity(document.get("fidelity", "standard"))
     if document.get("count", 1) < 1 or document.get("seed", 0) < 0:
         raise InputError(f"{where}: count must be at least 1 and seed at least 0", seen=document)
     ranges = {key: _range(value, f"{where}: ranges.{key}") for key, value in document.get("ranges", {}).items()}
     return Spec(**{**document, "family": family, "ranges": ranges})
+
+
+def known_fidelity(text: str) -> Fidelity:
+    """The fidelity of that name."""
+    for fidelity in FIDELITIES:
+        if text == fidelity:
+            return fidelity
+    raise InputError("unknown fidelity", seen=text, remedy=f"one of {', '.join(FIDELITIES)}")
 
 
 def _range(value: Any, where: str) -> Range:

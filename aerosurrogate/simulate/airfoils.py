@@ -1,0 +1,310 @@
+"""Airfoils in two dimensions: NACA sections with real-valued digits or any coordinates, by steady RANS (k-omega SST).
+
+A grid of half the resolution is solved first and gives the fine one its start, which halves the cost. Both stop as soon
+as lift and drag are flat; a case that never gets there is not converged.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.ndimage import map_coordinates
+
+from aerosurrogate import forces
+from aerosurrogate.data.case import Case
+from aerosurrogate.flow import Conditions, FlowAxes
+from aerosurrogate.mesh.airfoil import naca, naca_digits, read_dat
+from aerosurrogate.mesh.distance import nearest
+from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.simulate import cgrid, openfoam
+from aerosurrogate.simulate.cgrid import CGrid, Resolution
+from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution, draw_uniform
+
+Array = np.ndarray
+DENSITY = 1.184  # kg/m3 and m2/s: the air of AirfRANS
+VISCOSITY = 1.56e-5
+CROP = np.array([[-2.0, 4.0], [-1.5, 1.5]])  # chords: the surroundings that are kept
+
+RANGES: dict[str, Range] = {
+    "series": ("naca4", "naca5"),
+    "camber": (0.0, 7.0),  # 4-digit: % of the chord
+    "camber_place": (1.5, 7.0),  # 4-digit: tenths of the chord
+    "lift_digit": (0.0, 4.0),  # 5-digit: design lift over 0.15
+    "lift_place": (3.0, 8.0),  # 5-digit: place of the camber in twentieths; reflexed ones up to 7
+    "reflex": ("no", "yes"),
+    "thickness": (5.0, 20.0),  # % of the chord
+    "reynolds": (2e6, 6e6),
+    "alpha": (-5.0, 15.0),  # degrees
+}
+MESHES: dict[Fidelity, Resolution] = {
+    "fast": Resolution(56, 32, 60),
+    "standard": Resolution(80, 44, 80),
+    "fine": Resolution(120, 64, 120),
+}
+CURVE_POINTS = 400
+REFLEX_LIMIT = 7.0  # twentieths of the chord
+WALL_REYNOLDS = 45.0  # height of the first cell times speed over viscosity: y+ about 1
+COARSE_ITERATIONS, ITERATIONS = 400, 1500
+WINDOW = 60  # iterations over which lift and drag must be flat, and over which they are averaged
+FLAT_LIFT, FLAT_DRAG = 0.0025, 0.005  # relative
+PATCH = "airfoil"
+COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
+
+
+def draw(ranges: dict[str, Range], rng: np.random.Generator) -> tuple[dict[str, float | str], Conditions]:
+    """One NACA section, by its name with real-valued digits, and its stream; chord 1 m."""
+    drawn = draw_uniform(ranges, rng)
+    thickness = f"{drawn['thickness']:.3f}"
+    if drawn["series"] == "naca4":
+        digits = f"{drawn['camber']:.3f}_{drawn['camber_place']:.3f}_{thickness}"
+    else:
+        place, reflexed = drawn["lift_place"], drawn["reflex"] == "yes"
+        if reflexed and place > REFLEX_LIMIT:  # beyond it no reflexed camber line exists
+            place = float(rng.uniform(min(float(ranges["lift_place"][0]), REFLEX_LIMIT), REFLEX_LIMIT))
+        digits = f"{drawn['lift_digit']:.3f}_{place:.3f}_{int(reflexed)}_{thickness}"
+    stream = Conditions(
+        speed=drawn["reynolds"] * VISCOSITY,
+        length=1.0,
+        alpha=drawn["alpha"],
+        density=DENSITY,
+        viscosity=VISCOSITY,
+    )
+    return {"kind": drawn["series"], "naca": f"naca:{digits}"}, stream
+
+
+def solve(design: Design, folder: Path, fidelity: Fidelity, cautious: bool) -> Solution:
+    """Mesh, solve and read one airfoil; see `spec` for the contract."""
+    stream = design.conditions
+    first_cell = WALL_REYNOLDS / stream.reynolds
+    grid = cgrid.grid(curve_of(design), MESHES[fidelity], first_cell, 0.5 * np.radians(stream.alpha))
+    if (grid.areas() <= 0).any():
+        raise openfoam.SolverError("the grid folds over itself: the section is too unlike an airfoil")
+    grid = CGrid(grid.points * stream.length, grid.wake)
+    coarse, fine = folder / "coarse", folder / "fine"
+    start = _run(coarse, grid.halved(), stream, {}, COARSE_ITERATIONS, cautious)
+    _run(fine, grid, stream, _refined(start, grid), ITERATIONS, cautious)
+    history = openfoam.history(fine)
+    case = _read(fine, design, history)
+    reason = "" if _flat(history) else _unrest(history)
+    return Solution(case, history, not reason, reason)
+
+
+def curve_of(design: Design) -> Array:
+    """The section as a closed curve (n, 2) of chord 1 with the leading edge at x = 0; see mesh.airfoil."""
+    if design.file is None or naca_digits(design.file):
+        return naca(design.file or str(design.parameters["naca"]), CURVE_POINTS)
+    curve = read_dat(Path(design.file))
+    return (curve - [curve[:, 0].min(), 0.0]) / np.ptp(curve[:, 0])
+
+
+def _run(
+    case: Path, grid: CGrid, stream: Conditions, start: dict[str, Array], iterations: int, cautious: bool
+) -> dict[str, Array]:
+    """Write and run one grid; returns its fields on the grid, {name: (ni, nj, c)}."""
+    _write_settings(case, stream, iterations, cautious)
+    cgrid.write(grid, case)
+    _write_fields(case, stream, start)
+    openfoam.run(case, "simpleFoam", until=lambda: _flat(openfoam.history(case)), limit=1200)
+    mesh, last = openfoam.read_mesh(case), openfoam.latest_time(case)
+    fields = {name: openfoam.read_field(last / name, mesh).internal for name in ("U", "p", "k", "omega", "nut")}
+    return {name: values.reshape(*grid.shape, -1) for name, values in fields.items()}
+
+
+def _flat(history: dict[str, Array]) -> bool:
+    """Whether lift and drag stay within their bands over the last iterations."""
+    if len(history.get("Cl", ())) < 2 * WINDOW:
+        return False
+    lift, drag = history["Cl"], history["Cd"]
+    lift_band = FLAT_LIFT * max(abs(lift[-1]), 0.1)
+    return openfoam.spread(lift, WINDOW) < lift_band and openfoam.spread(drag, WINDOW) < FLAT_DRAG * abs(drag[-1])
+
+
+def _unrest(history: dict[str, Array]) -> str:
+    """Why a case does not count as converged, in words."""
+    lift, drag = (openfoam.spread(history[name], WINDOW) for name in ("Cl", "Cd"))
+    return f"unsteady: over {WINDOW} iterations lift moves by {lift:.2g}, drag by {drag:.2g}"
+
+
+def _refined(fields: dict[str, Array], grid: CGrid) -> dict[str, Array]:
+    """Fields of the half-resolution grid at the cells of the full one, linear in the indices; {name: (cells, c)}."""
+    ni, nj = grid.shape
+    at = np.meshgrid((np.arange(ni) + 0.5) / 2 - 0.5, (np.arange(nj) + 0.5) / 2 - 0.5, indexing="ij")
+    finer = {}
+    for name, values in fields.items():
+        channels = [map_coordinates(v, at, order=1, mode="nearest").ravel() for v in np.moveaxis(values, -1, 0)]
+        finer[name] = np.stack(channels, axis=-1).squeeze()
+    return finer
+
+
+# --- the OpenFOAM case -----------------------------------------------------------------------------------------
+
+
+def _write_settings(case: Path, stream: Conditions, iterations: int, cautious: bool) -> None:
+    flow = np.append(stream.direction(2), 0.0)
+    lift = np.array([-flow[1], flow[0], 0.0])
+    coefficients = {
+        "type": "forceCoeffs",
+        "libs": "(forces)",
+        "patches": [PATCH],
+        "rho": "rhoInf",
+        "rhoInf": 1.0,
+        "dragDir": flow,
+        "liftDir": lift,
+        "CofR": [0.25 * stream.length, 0, 0],
+        "pitchAxis": [0, 0, -1],  # nose-up positive
+        "magUInf": stream.speed,
+        "lRef": stream.length,
+        "Aref": stream.length,
+    }
+    shear = {"type": "wallShearStress", "libs": "(fieldFunctionObjects)", "writeControl": "writeTime"}
+    control = {
+        "application": "simpleFoam",
+        "startFrom": "latestTime",
+        "startTime": 0,
+        "stopAt": "endTime",
+        "endTime": iterations,
+        "deltaT": 1,
+        "writeControl": "timeStep",
+        "writeInterval": iterations,
+        "writeFormat": "binary",
+        "runTimeModifiable": False,
+        "functions": {"forceCoeffs": coefficients, "shear": shear, "abort": openfoam.ABORT},
+    }
+    second = "bounded Gauss linearUpwind grad(U)"
+    schemes = {
+        "ddtSchemes": {"default": "steadyState"},
+        "gradSchemes": {"default": "Gauss linear"},
+        "divSchemes": {
+            "default": "none",
+            "div(phi,U)": second,
+            "div(phi,k)": "bounded Gauss upwind",
+            "div(phi,omega)": "bounded Gauss upwind",
+            "div((nuEff*dev2(T(grad(U)))))": "Gauss linear",
+        },
+        "laplacianSchemes": {"default": "Gauss linear corrected"},
+        "interpolationSchemes": {"default": "linear"},
+        "snGradSchemes": {"default": "corrected"},
+        "wallDist": {"method": "meshWave"},
+    }
+    momentum, pressure, turbulence = (0.7, 0.6, 0.6) if cautious else (0.86, 0.85, 0.8)
+    solution = {
+        "solvers": {
+            "p": {"solver": "GAMG", "smoother": "DICGaussSeidel", "tolerance": 1e-9, "relTol": 0.05},
+            '"(U|k|omega)"': {
+                "solver": "smoothSolver",
+                "smoother": "symGaussSeidel",
+                "tolerance": 1e-12,
+                "relTol": 0.1,
+            },
+        },
+        "SIMPLE": {"nNonOrthogonalCorrectors": 0, "consistent": True},
+        "relaxationFactors": {
+            "fields": {"p": pressure},
+            "equations": {"U": momentum, '"(k|omega)"': turbulence},
+        },
+    }
+    openfoam.write_dictionary(case / "system" / "controlDict", control)
+    openfoam.write_dictionary(case / "system" / "fvSchemes", schemes)
+    openfoam.write_dictionary(case / "system" / "fvSolution", solution)
+    transport = {"transportModel": "Newtonian", "nu": f"[0 2 -1 0 0 0 0] {stream.viscosity}"}
+    openfoam.write_dictionary(case / "constant" / "transportProperties", transport)
+    model = {"RASModel": "kOmegaSST", "turbulence": True, "printCoeffs": False}
+    openfoam.write_dictionary(case / "constant" / "turbulenceProperties", {"simulationType": "RAS", "RAS": model})
+
+
+def _write_fields(case: Path, stream: Conditions, start: dict[str, Array]) -> None:
+    """Stream values everywhere, or `start` where it has the field."""
+    velocity = stream.speed * np.append(stream.direction(2), 0.0)
+    omega = 10 * stream.speed / stream.length
+    nut = 0.05 * stream.viscosity
+    uniform: dict[str, Any] = {"U": velocity, "p": 0.0, "k": nut * omega, "omega": omega, "nut": nut}
+    dimensions = {
+        "U": "[0 1 -1 0 0 0 0]",
+        "p": "[0 2 -2 0 0 0 0]",
+        "k": "[0 2 -2 0 0 0 0]",
+        "omega": "[0 0 -1 0 0 0 0]",
+        "nut": "[0 2 -1 0 0 0 0]",
+    }
+    walls = {
+        "U": {"type": "noSlip"},
+        "p": {"type": "zeroGradient"},
+        "k": {"type": "fixedValue", "value": "uniform 1e-10"},
+        "omega": {"type": "omegaWallFunction", "value": f"uniform {omega}"},
+        "nut": {"type": "nutUSpaldingWallFunction", "value": "uniform 0"},
+    }
+    for name, value in uniform.items():
+        stream_value = f"uniform {openfoam.entry(value)}"
+        far = {
+            "U": {"type": "freestreamVelocity", "freestreamValue": stream_value},
+            "p": {"type": "freestreamPressure", "freestreamValue": stream_value},
+            "nut": {"type": "calculated", "value": stream_value},
+        }.get(name, {"type": "inletOutlet", "inletValue": stream_value, "value": stream_value})
+        boundary = {PATCH: walls[name], "farfield": far, "sides": {"type": "empty"}}
+        openfoam.write_field(case / "0" / name, dimensions[name], start.get(name, value), boundary)
+
+
+# --- the solved case -------------------------------------------------------------------------------------------
+
+
+def _read(folder: Path, design: Design, history: dict[str, Array]) -> Case:
+    """The solved flow as a Case: all faces of the skin, and all cells within the crop."""
+    stream = design.conditions
+    mesh, last = openfoam.read_mesh(folder), openfoam.latest_time(folder)
+    pressure, velocity, nut, shear = (openfoam.read_field(last / f, mesh) for f in ("p", "U", "nut", "wallShearStress"))
+
+    skin = mesh.patches[PATCH].faces
+    outward = -mesh.face_areas[skin, :2]
+    areas = np.linalg.norm(outward, axis=1)
+    normals, centres = outward / areas[:, None], mesh.face_centres[skin, :2]
+    skin_p = stream.density * pressure.patches[PATCH]
+    stress = openfoam.skin_stress(shear, PATCH, stream.density)[:, :2]
+    about = np.array([0.25 * stream.length, 0.0])
+    total = forces.coefficients(
+        forces.integrate(centres, normals, areas, skin_p, stress, about),
+        FlowAxes.two_dimensional(stream.alpha),
+        stream,
+        stream.length,
+    )
+    low, high = CROP.T * stream.length
+    cells = np.flatnonzero(((mesh.cell_centres[:, :2] >= low) & (mesh.cell_centres[:, :2] <= high)).all(axis=1))
+    around = mesh.cell_centres[cells, :2]
+    wall = nearest(_outline(mesh), around)
+    away = (around - wall.closest) / wall.distance[:, None]
+
+    def joined(on: Array, off: Array) -> Array:
+        return np.concatenate([on, off]).astype(np.float32)
+
+    none_on, none_off = np.zeros(len(areas)), np.zeros(len(cells))
+    mean = {name: float(history[column][-WINDOW:].mean()) for name, column in COEFFICIENTS.items()}
+    return Case(
+        name=design.name,
+        points=joined(centres, around),
+        surface=np.arange(len(areas) + len(cells)) < len(areas),
+        normals=joined(normals, away),
+        areas=joined(areas, none_off),
+        distance=joined(none_on, wall.distance),
+        volumes=joined(none_on, mesh.cell_volumes[cells]),
+        fields={
+            "p": joined(skin_p, stream.density * pressure.internal[cells]),
+            "U": joined(np.zeros_like(centres), velocity.internal[cells, :2]),
+            "wallShearStress": joined(stress, np.zeros_like(around)),
+            "nut": joined(nut.patches[PATCH], nut.internal[cells]),
+        },
+        conditions=stream,
+        reference={
+            **mean,
+            "cd_pressure": total.cd_pressure,
+            "cd_friction": float(total.cd_friction or 0.0),
+            "area": stream.length,
+        },
+        tags={name: str(value) for name, value in design.parameters.items()},
+    )
+
+
+def _outline(mesh: openfoam.PolyMesh) -> Surface:
+    """The wall's faces as segments in the plane."""
+    patch = mesh.patches[PATCH]
+    corners = mesh.labels.reshape(-1, 4)[patch.faces, :2]
+    return Surface(mesh.points[:, :2], corners.astype(np.int64))

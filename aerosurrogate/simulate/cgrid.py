@@ -1,0 +1,249 @@
+"""A structured C-grid around an airfoil, as an OpenFOAM mesh one cell thick.
+
+The root zeta = sqrt(z - z0), with z0 just inside the nose, unwraps airfoil and wake into a nearly flat line, the lower
+side to the left and the upper side to the right, with the stream above it. Grid lines leave that line along its
+smoothed normal and relax to the vertical. Back in the plane of the airfoil the far field is a parabola; the cells grow
+with the distance from the nose by themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.ndimage import gaussian_filter1d
+from scipy.optimize import brentq
+
+from aerosurrogate.simulate import openfoam
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """Cells along one side of the airfoil, along the wake, and across; all even, for the half-resolution grid."""
+
+    side: int
+    wake: int
+    across: int
+    far: float = 300.0
+    widen: float = 1e-4  # distance of the far field in chords
+
+
+@dataclass(frozen=True)
+class CGrid:
+    """Corner points (ni + 1, nj + 1, 2): i along the C from below to above, j from the airfoil and wake cut outwards.
+
+    The first and last `wake` columns of cells meet along the cut.
+    """
+
+    points: Array
+    wake: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Cells along and across."""
+        return self.points.shape[0] - 1, self.points.shape[1] - 1
+
+    def halved(self) -> CGrid:
+        """Every second line: the grid on which the solution starts."""
+        return CGrid(self.points[::2, ::2], self.wake // 2)
+
+    def areas(self) -> Array:
+        """Smallest signed area of the four corner triangles of each cell, (ni, nj); all positive in a sound grid."""
+        p = self.points
+        corners = [p[:-1, :-1], p[1:, :-1], p[1:, 1:], p[:-1, 1:]]
+        smallest = np.full(self.shape, np.inf)
+        for k in range(4):
+            a, b, c = (corners[(k + m) % 4] for m in (0, 1, 3))
+            cross = (b - a)[..., 0] * (c - a)[..., 1] - (b - a)[..., 1] * (c - a)[..., 0]
+            smallest = np.minimum(smallest, 0.5 * cross)
+        return smallest
+
+
+def grid(curve: Array, resolution: Resolution, first_cell: float, wake_angle: float = 0.0) -> CGrid:
+    """The C-grid around the closed `curve` (n, 2) from the trailing edge over the upper side (mesh.airfoil), chord 1.
+
+    `first_cell`: height of the cells at the wall in chords. `wake_angle`: direction in radians to which the cut turns.
+    """
+    z = curve[:, 0] + 1j * curve[:, 1]
+    z = np.append(z, z[0])
+    z = _sharp(z)
+    nose = int(np.argmin(z.real))
+    z0 = _root_point(z, nose)
+    # From the lower to the upper side: angles around z0 run from 2 pi (below) to 0 (above).
+    outline = z[::-1] - z0
+    theta = np.unwrap(np.angle(outline))
+    theta -= 2 * np.pi * np.round((theta[-1] - np.angle(outline[-1])) / (2 * np.pi))
+    zeta = np.sqrt(np.abs(outline)) * np.exp(0.5j * theta)
+    base, heights = _base_line(zeta, len(z) - 1 - nose, resolution, first_cell, wake_angle)
+    lines = _lines(base, heights, resolution)
+    plane = z0 + lines**2
+    wake = resolution.wake
+    plane[: wake + 1, 0] = plane[-1 : -wake - 2 : -1, 0]  # one and the same cut, to the last bit
+    return CGrid(np.stack([plane.real, plane.imag], axis=-1), wake)
+
+
+def _sharp(z: Array) -> Array:
+    """Close a blunt trailing edge by taking its thickness off linearly along the chord."""
+    first, last = z[0], z[-2]
+    gap = first - last
+    if abs(gap) > 0.03 or abs(gap.real) > 0.2 * abs(gap) + 1e-12 or len(z) < 8:
+        return z  # already sharp: the neighbour of the trailing edge is a point of the lower side
+    nose = int(np.argmin(z.real))
+    upper, lower = z[: nose + 1], z[nose:-1]
+    upper = upper - 0.5 * gap * upper.real
+    lower = lower + 0.5 * gap * lower.real
+    return np.concatenate([upper, lower[1:]])
+
+
+def _root_point(z: Array, nose: int) -> complex:
+    """Half a nose radius behind the nose, on the mean line; the radius from the thickness at 0.5 % of the chord."""
+    x_nose = z[nose].real
+
+    def sides(x: float) -> tuple[float, float]:
+        upper, lower = z[nose::-1], z[nose:]
+        return tuple(float(np.interp(x, s.real, s.imag)) for s in (upper, lower))  # type: ignore[return-value]
+
+    up, low = sides(x_nose + 0.005)
+    radius = min(((up - low) / 2) ** 2 / (2 * 0.005), 0.1)
+    up, low = sides(x_nose + radius / 2)
+    return complex(x_nose + radius / 2, (up + low) / 2)
+
+
+def _base_line(
+    zeta: Array, nose: int, resolution: Resolution, first_cell: float, wake_angle: float
+) -> tuple[Array, Array]:
+    """Points on cut, airfoil and cut again (ni + 1,), and the height of the first cell over each, all in zeta."""
+    arc = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(zeta)))])
+    along = CubicSpline(arc, np.stack([zeta.real, zeta.imag], axis=1))
+    share = _surface_spacing(resolution.side)
+    lower = arc[nose] * (1 - share[::-1])
+    upper = arc[nose] + (arc[-1] - arc[nose]) * share[1:]
+    skin = along(np.concatenate([lower, upper])) @ np.array([1, 1j])
+    step = abs(skin[-1] - skin[-2])
+    cut = _cut(zeta, step, resolution, wake_angle)
+    base = np.concatenate([-cut[::-1], skin, cut])
+    behind = np.abs(cut**2 - zeta[-1] ** 2)
+    height = np.full(len(base), first_cell)
+    # Behind the airfoil the shear layer widens: cells of the wall's height would only slow the solution down.
+    height[-resolution.wake :] += 1e-4 * behind
+    height[: resolution.wake] += 1e-4 * behind[::-1]
+    return base, height / (2 * np.abs(base))
+
+
+def _surface_spacing(cells: int) -> Array:
+    """Places (cells + 1,) from the nose (0) to the trailing edge (1) of one side, in arc length of zeta."""
+    s = np.linspace(0, 1, 2001)
+    density = 1 + 1.0 * np.exp(-s / 0.15) + 10.0 * np.exp(-(1 - s) / 0.05)
+    count = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
+    return np.interp(np.linspace(0, count[-1], cells + 1), count, s)
+
+
+def _cut(zeta: Array, step: float, resolution: Resolution, wake_angle: float) -> Array:
+    """Points of the wake cut behind the trailing edge (wake,), in zeta: starts along the bisector, then turns."""
+    reach = np.sqrt(resolution.far) - zeta[-1].real
+    ratio = _growth(step, reach, resolution.wake)
+    places = step * np.cumsum(ratio ** np.arange(resolution.wake))
+    start = zeta[-1]
+    out = np.angle((start - zeta[-2]) + (zeta[1] - zeta[0]))  # both sides, seen leaving the trailing edge
+    final = 0.5 * wake_angle
+    turned = 1 - np.exp(-places / 0.5)
+    angle = out + (final - out) * turned
+    pieces = np.diff(np.concatenate([[0.0], places])) * np.exp(1j * angle)
+    return start + np.cumsum(pieces)
+
+
+def _growth(first: float, total: float, cells: int) -> float:
+    """Ratio of a geometric series of `cells` terms from `first` that sums to `total`."""
+
+    def excess(log_ratio: float) -> float:
+        return float(np.log(np.sum(np.exp(log_ratio * np.arange(cells))) * first / total))
+
+    return float(np.exp(brentq(excess, -0.5, 2.0)))
+
+
+def _lines(base: Array, height: Array, resolution: Resolution) -> Array:
+    """Grid points (ni + 1, nj + 1) in zeta: from the base line along its smoothed normal, relaxing to the vertical."""
+    height = np.exp(gaussian_filter1d(np.log(height), 2.0, mode="nearest"))
+    total = np.sqrt(resolution.far) - base.imag
+    powers = np.arange(resolution.across)
+    steps = np.stack([_growth(h, t, resolution.across) ** powers * h for h, t in zip(height, total, strict=True)])
+    distance = np.concatenate([np.zeros((len(base), 1)), np.cumsum(steps, axis=1)], axis=1)
+    # The lean of a line fades with the distance; its integral is the line's shift to the side.
+    reach = (0.1 * np.abs(base))[:, None]
+    shift = -np.tan(_lean(base))[:, None] * reach * (1 - np.exp(-distance / reach))
+    # Far out, the clusters of lines at nose and trailing edge spread into even steps.
+    spread = distance**2 / (distance**2 + 1)
+    spacing = np.log(np.diff(base.real))
+    even = np.exp(gaussian_filter1d(spacing, resolution.side / 5, mode="nearest"))
+    even = np.concatenate([[0.0], np.cumsum(even)]) * np.ptp(base.real) / even.sum() + base.real[0]
+    across = (1 - spread) * (base.real[:, None] + shift) + spread * even[:, None]
+    return across + 1j * (base.imag[:, None] + distance)
+
+
+def _lean(base: Array) -> Array:
+    """Angle of the base line at its points (ni + 1,), smoothed over about a tenth of the distance from the nose."""
+    arc = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(base)))])
+    even = np.linspace(0, arc[-1], 4000)
+    angle = np.interp(even, 0.5 * (arc[1:] + arc[:-1]), np.angle(np.diff(base)))
+    width = 0.06 * 4000 / arc[-1]
+    return np.interp(arc, even, gaussian_filter1d(angle, width, mode="nearest"))
+
+
+def write(grid: CGrid, case: Path) -> None:
+    """Write the grid as constant/polyMesh: patches `airfoil` (wall), `farfield`, and `sides` (empty), 1 m deep.
+
+    Cell (i, j) has the number i * nj + j.
+    """
+    (ni, nj), wake = grid.shape, grid.wake
+    node = np.arange((ni + 1) * (nj + 1)).reshape(ni + 1, nj + 1)
+    node[: wake + 1, 0] = node[-1 : -wake - 2 : -1, 0]
+    used, number = np.unique(node, return_inverse=True)
+    node = number.reshape(node.shape)
+    flat = grid.points.reshape(-1, 2)[used]
+    layer = len(flat)
+    points = np.concatenate([np.c_[flat, np.zeros(layer)], np.c_[flat, np.ones(layer)]])
+    cell = np.arange(ni * nj).reshape(ni, nj)
+
+    def wall(a: Array, b: Array) -> Array:
+        """Faces (n, 4) over the edges from a to b: their normal points to the right of a -> b."""
+        a, b = a.ravel(), b.ravel()
+        return np.stack([a, b, b + layer, a + layer], axis=1)
+
+    inner = [
+        (wall(node[1:-1, :-1], node[1:-1, 1:]), cell[:-1], cell[1:]),  # to the next column
+        (wall(node[1:, 1:-1], node[:-1, 1:-1]), cell[:, :-1], cell[:, 1:]),  # to the next row
+        (wall(node[:wake, 0], node[1 : wake + 1, 0]), cell[:wake, 0], cell[: -wake - 1 : -1, 0]),  # across the cut
+    ]
+    faces, owner, neighbour = (
+        np.concatenate([np.asarray(part[k]).reshape(len(part[0]), -1) for part in inner]) for k in range(3)
+    )
+    order = np.lexsort((neighbour[:, 0], owner[:, 0]))
+    corners = [node[:-1, :-1], node[1:, :-1], node[1:, 1:], node[:-1, 1:]]
+    front = np.stack([c.ravel() for c in corners], axis=1)
+    body = slice(wake, ni - wake)
+    outer = [
+        wall(node[1:, -1], node[:-1, -1]),
+        wall(node[0, :0:-1], node[0, -2::-1]),
+        wall(node[-1, :-1], node[-1, 1:]),
+    ]
+    outer_cells = [cell[:, -1], cell[0, ::-1], cell[-1]]
+    patches = {
+        "airfoil": ("wall", ni - 2 * wake),
+        "farfield": ("patch", sum(len(f) for f in outer)),
+        "sides": ("empty", 2 * ni * nj),
+    }
+    skin = wall(node[wake : ni - wake, 0], node[wake + 1 : ni - wake + 1, 0])
+    boundary = [skin, *outer, front[:, ::-1], front + layer]
+    boundary_cells = [cell[body, 0], *outer_cells, cell.ravel(), cell.ravel()]
+    openfoam.write_mesh(
+        case,
+        points,
+        np.concatenate([faces[order], *boundary]),
+        np.concatenate([owner[order, 0], *boundary_cells]),
+        neighbour[order, 0],
+        patches,
+    )

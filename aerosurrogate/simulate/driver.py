@@ -1,0 +1,319 @@
+"""Simulate many designs, whatever their family: seeded, in parallel, resumable.
+
+The output folder is a data set: one shard a converged case, and a manifest. Beside them `runs/<case>/` keeps what
+happened: `record.json` (state, reason, tries, seconds), `history.csv` (coefficients by iteration), and the solver's
+logs of a case that failed. A case with a record is not solved again; remove its folder to try it anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from aerosurrogate import console
+from aerosurrogate.data import splits
+from aerosurrogate.data.statistics import Moments, add, table
+from aerosurrogate.data.store import Manifest, read_moments, read_shard, shuffled, write_manifest, write_shard
+from aerosurrogate.errors import InputError
+from aerosurrogate.flow import Conditions, StreamOptions
+from aerosurrogate.mesh.airfoil import naca_digits
+from aerosurrogate.simulate import airfoils, cars, openfoam
+from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution, Spec, draw_uniform, known_fidelity, read_spec
+from aerosurrogate.writing import replacing, write_json
+
+FAMILIES: dict[str, ModuleType] = {"airfoil": airfoils, "car": cars, "ahmed": cars}
+MANIFEST_SECONDS = 60.0  # how often the manifest is brought up to date during a run
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one design."""
+
+    name: str
+    digest: str  # of the design and fidelity: a folder never mixes two specs
+    state: str  # "converged" | "failed"
+    reason: str  # why it failed
+    tries: int
+    seconds: float
+    iterations: int
+    reference: dict[str, float]
+    design: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    design: Design
+    fidelity: Fidelity
+    out: Path
+    digest: str
+
+
+def simulate(
+    sources: list[str],
+    out: Path,
+    *,
+    count: int | None = None,
+    jobs: int | None = None,
+    fidelity: str | None = None,
+    stream: StreamOptions | None = None,
+) -> list[Outcome]:
+    """Solve the cases of one spec, or shapes as they are, into the data set folder `out`.
+
+    Returns one outcome a design, in their order. Raises InputError without OpenFOAM, and where `out` holds cases of
+    another spec.
+    """
+    openfoam.environment()
+    designs, level, origin = _designs(sources, count, fidelity, stream or StreamOptions())
+    tasks = [Task(d, level, out, _digest(d, level)) for d in designs]
+    done = {t.design.name: o for t in tasks if (o := _recorded(out, t))}
+    waiting = [t for t in tasks if t.design.name not in done]
+    if done:
+        console.note(f"{len(done)} of {len(tasks)} cases are there already")
+    last = time.monotonic()
+    with console.progress("simulating", len(tasks), len(done), unit="cases") as advance:
+        for outcome in _solved(waiting, jobs):
+            done[outcome.name] = outcome
+            failed = sum(o.state == "failed" for o in done.values())
+            advance(1, failed=failed, last=f"{outcome.name} {outcome.seconds:.0f} s")
+            if time.monotonic() - last > MANIFEST_SECONDS:
+                _write_manifest(out, origin, level)
+                last = time.monotonic()
+    _write_manifest(out, origin, level)
+    return [done[task.design.name] for task in tasks]
+
+
+def show(outcomes: list[Outcome]) -> None:
+    """The table at the end: what converged, what failed and why."""
+
+    def cells(o: Outcome) -> list[object]:
+        values = [f"{o.reference[k]:.5g}" if k in o.reference else "-" for k in ("cd", "cl", "cm")]
+        return [o.name, o.state, *values, o.iterations, f"{o.seconds:.0f} s", o.reason]
+
+    rows = [cells(o) for o in outcomes if len(outcomes) <= 40 or o.state == "failed"]
+    converged = sum(o.state == "converged" for o in outcomes)
+    seconds = sum(o.seconds for o in outcomes)
+    title = f"{converged} of {len(outcomes)} cases converged, {seconds / max(len(outcomes), 1):.0f} s each"
+    console.table(title, ["case", "state", "cd", "cl", "cm", "iterations", "time", "reason"], rows, results=True)
+
+
+# --- designs ---------------------------------------------------------------------------------------------------
+
+
+def _designs(
+    sources: list[str], count: int | None, fidelity: str | None, stream: StreamOptions
+) -> tuple[list[Design], Fidelity, str]:
+    """The designs, their fidelity, and in words where they come from."""
+    if any(source.endswith(".toml") for source in sources):
+        if len(sources) > 1:
+            raise InputError("a spec stands alone", seen=" ".join(sources), remedy="give one spec, or shapes")
+        spec = read_spec(Path(sources[0]))
+        level = known_fidelity(fidelity or spec.fidelity)
+        return list(designs_of(spec, count or spec.count)), level, f"{sources[0]}, seed {spec.seed}"
+    if count is not None:
+        raise InputError("--count belongs to a spec", seen=count, remedy="leave it out: every shape is solved once")
+    designs = [_own_design(source, stream) for source in sources]
+    names = [design.name for design in designs]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise InputError("shapes of the same name", seen=", ".join(sorted(twice)), remedy="rename the files")
+    return designs, known_fidelity(fidelity or "standard"), ", ".join(sources)
+
+
+def designs_of(spec: Spec, count: int) -> Iterator[Design]:
+    """The first `count` designs of a spec; each depends on the seed and its own number alone."""
+    if spec.file is not None:
+        yield from _file_designs(spec, count)
+        return
+    family = FAMILIES[spec.family]
+    usual: dict[str, Range] = dict(family.RANGES)
+    if spec.family == "ahmed":
+        usual["kind"] = ("ahmed",)
+    ranges = usual | _known(spec, usual)
+    for index in range(count):
+        parameters, conditions = family.draw(ranges, spec.generator(index))
+        yield Design(spec.case_name(index), spec.family, parameters, conditions)
+
+
+def _file_designs(spec: Spec, count: int) -> Iterator[Design]:
+    """One shape of the user's in many streams."""
+    assert spec.file is not None
+    section = _is_section(spec.file)
+    usual: dict[str, Range] = (
+        {"reynolds": airfoils.RANGES["reynolds"], "alpha": airfoils.RANGES["alpha"]}
+        if section
+        else {"speed": cars.RANGES["speed"]}
+    )
+    ranges = usual | _known(spec, usual)
+    for index in range(count):
+        design = _own_design(spec.file, StreamOptions(**draw_uniform(ranges, spec.generator(index))))
+        yield Design(spec.case_name(index), design.family, design.parameters, design.conditions, design.file)
+
+
+def _known(spec: Spec, usual: dict[str, Range]) -> dict[str, Range]:
+    """The spec's own ranges, checked against those the family has."""
+    for name, limits in spec.ranges.items():
+        if name not in usual:
+            raise InputError(f"the family {spec.family} has no such range", seen=name, remedy=", ".join(usual))
+        if isinstance(limits[0], str) != isinstance(usual[name][0], str) or (
+            isinstance(limits[0], str) and not set(limits) <= set(usual[name])
+        ):
+            raise InputError(f"ranges.{name} does not fit", seen=limits, remedy=f"within {usual[name]}")
+    return spec.ranges
+
+
+def _is_section(source: str) -> bool:
+    return naca_digits(source) is not None or source.lower().endswith((".dat", ".txt"))
+
+
+def _own_design(source: str, stream: StreamOptions) -> Design:
+    """A shape of the user's, as it is, in the stream that was asked for."""
+    name = source.replace(":", "_") if naca_digits(source) else Path(source).stem
+    if _is_section(source):
+        usual = Conditions(
+            speed=4e6 * airfoils.VISCOSITY, length=1.0, density=airfoils.DENSITY, viscosity=airfoils.VISCOSITY
+        )
+        return Design(name, "airfoil", {"kind": "section"}, stream.conditions(1.0, usual), source)
+    from aerosurrogate.body import set_in_stream
+    from aerosurrogate.mesh.read import read_surface
+
+    body = set_in_stream(read_surface(source, stream.units), stream, source)
+    usual = Conditions(speed=30.0, length=body.length, ground=True)
+    if body.ground is None:
+        raise InputError(
+            "bodies are solved over a ground", seen="--ground none", remedy="give --ground auto or a height"
+        )
+    frame = {"flow": stream.flow, "up": stream.up, "ground": str(body.ground), "units": stream.units or "m"}
+    return Design(name, "car", {"kind": "own", **frame}, stream.conditions(body.length, usual), source)
+
+
+def _digest(design: Design, fidelity: Fidelity) -> str:
+    text = json.dumps([asdict(design), fidelity], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# --- solving ---------------------------------------------------------------------------------------------------
+
+
+def _recorded(out: Path, task: Task) -> Outcome | None:
+    """What an earlier run found out about this very design."""
+    path = out / "runs" / task.design.name / "record.json"
+    if not path.exists():
+        return None
+    outcome = Outcome(**json.loads(path.read_text()))
+    if outcome.digest != task.digest:
+        raise InputError(
+            f"{out} holds another case called {outcome.name}",
+            seen=f"{outcome.design['parameters']}",
+            remedy="choose another --out for another spec or fidelity",
+        )
+    lost = outcome.state == "converged" and not (out / f"{outcome.name}.safetensors").exists()
+    return None if lost else outcome
+
+
+def _solved(tasks: list[Task], jobs: int | None) -> Iterator[Outcome]:
+    """Solve on `jobs` processes, outcomes as they come. Whatever ends this early ends the solvers too."""
+    if not tasks:
+        return
+    context = multiprocessing.get_context("spawn")
+    workers = min(jobs or os.cpu_count() or 1, len(tasks))
+    with ProcessPoolExecutor(workers, context, initializer=_start_worker) as pool:
+        try:
+            for future in as_completed([pool.submit(solve_task, task) for task in tasks]):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+def _start_worker() -> None:
+    """One thread a process; and an end by the parent unwinds, so that the solver under way is ended too."""
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "IGL_NUM_THREADS"), "1"))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+
+def solve_task(task: Task) -> Outcome:
+    """Solve one design, twice if need be, write its shard and its record; runs in a worker process."""
+    design, began = task.design, time.monotonic()
+    run = task.out / "runs" / design.name
+    solution, reason, tries = None, "", 0
+    for cautious in (False, True):
+        tries += 1
+        folder = run / ("cautious" if cautious else "first")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        try:
+            solution = FAMILIES[design.family].solve(design, folder, task.fidelity, cautious)
+            reason = solution.reason
+        except (openfoam.SolverError, InputError, ValueError) as error:
+            solution, reason = None, str(error)
+        if solution is not None and solution.converged:
+            break
+    outcome = Outcome(
+        name=design.name,
+        digest=task.digest,
+        state="converged" if solution is not None and solution.converged else "failed",
+        reason=reason,
+        tries=tries,
+        seconds=round(time.monotonic() - began, 1),
+        iterations=0 if solution is None else len(next(iter(solution.history.values()))),
+        reference={} if solution is None else solution.case.reference,
+        design=asdict(design),
+    )
+    _keep(task, run, outcome, solution)
+    return outcome
+
+
+def _keep(task: Task, run: Path, outcome: Outcome, solution: Solution | None) -> None:
+    """Shard, history and record onto the disk, the record last; the OpenFOAM folders go, but for logs of a failure."""
+    if solution is not None:
+        names = [n for n in ("Time", "Cd", "Cl", "CmPitch") if n in solution.history]
+        columns = np.stack([solution.history[n] for n in names], axis=1)
+        with replacing(run / "history.csv") as path:
+            np.savetxt(path, columns, fmt="%.7g", delimiter=",", header=",".join(names), comments="")
+    if solution is not None and outcome.state == "converged":
+        case = shuffled(solution.case, zlib.crc32(outcome.name.encode()))
+        write_shard(task.out / f"{outcome.name}.safetensors", [case])
+    for folder in (run / "first", run / "cautious"):
+        if outcome.state == "failed":
+            for log in folder.rglob("log.*"):
+                log.replace(run / f"{folder.name}.{log.parent.name}.{log.name}")
+        shutil.rmtree(folder, ignore_errors=True)
+    write_json(run / "record.json", asdict(outcome))
+
+
+def _write_manifest(out: Path, origin: str, fidelity: Fidelity) -> None:
+    """Bring manifest.json up to date with the shards and records in the folder."""
+    entries: dict[str, dict[str, Any]] = {}
+    sums: Moments = {}
+    for shard in sorted(out.glob("*.safetensors")):
+        entries |= read_shard(shard)[1]
+        sums = add(sums, read_moments(shard))
+    records = (json.loads(path.read_text()) for path in sorted(out.glob("runs/*/record.json")))
+    left_out = {record["name"]: record["reason"] for record in records if record["state"] == "failed"}
+    manifest = Manifest(
+        source=origin,
+        format="simulated",
+        options={"fidelity": fidelity},
+        cases=entries,
+        splits=splits.simulated(entries) if entries else {},
+        fields=table(sums),
+        left_out=left_out,
+    )
+    write_manifest(out, manifest)
