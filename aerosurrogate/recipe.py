@@ -119,8 +119,15 @@ class Recipe(_Table):
         lines = [f"name = {json.dumps(tables.pop('name'))}"]
         for table, entries in tables.items():
             lines += ["", f"[{table}]"]
-            lines += [f"{key} = {json.dumps(value)}" for key, value in entries.items() if value is not None]
+            lines += [f"{key} = {_toml_value(value)}" for key, value in entries.items() if value is not None]
         return "\n".join(lines) + "\n"
+
+
+def _toml_value(value: Any) -> str:
+    """Plain values are written in TOML as in JSON; tables are not."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml_value(entry)}" for key, entry in value.items()) + " }"
+    return json.dumps(value)
 
 
 def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:

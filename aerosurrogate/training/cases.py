@@ -41,8 +41,6 @@ class TrainingCases:
 def open_cases(recipe: Recipe, run: Run) -> TrainingCases:
     """The cases that a run was started with, or those of a new run, written down for a later resumption."""
     data, path = recipe.data, run.folder / "cases.json"
-    if not (data.path / "manifest.json").exists():
-        raise missing_data(data)
     dataset = Dataset(data.path)
     if run.resumed:
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -75,8 +73,10 @@ def divide(dataset: Dataset, data: Data, seed: int) -> tuple[list[str], list[str
     return [names[i] for i in sorted(order[count:])], [names[i] for i in sorted(order[:count])]
 
 
-def missing_data(data: Data) -> InputError:
-    """Where the data come from, how large they are, what prepares them, and what can be run without them."""
+def require_data(data: Data) -> None:
+    """Where there are no data, say where they come from, how large they are, what prepares them, and what runs now."""
+    if (data.path / "manifest.json").exists():
+        return
     steps = []
     if data.source:
         steps.append(f"get it from {data.source}" + (f" ({data.size})" if data.size else ""))
@@ -85,7 +85,7 @@ def missing_data(data: Data) -> InputError:
     ready = [f"aerosurrogate train {path}" for path in ready_recipes(data.path.parent.parent / "recipes")]
     if ready:
         steps.append(f"this one runs right now: `{ready[0]}`")
-    return InputError("the recipe's data set is not there", seen=data.path, remedy="; ".join(steps))
+    raise InputError("the recipe's data set is not there", seen=data.path, remedy="; ".join(steps))
 
 
 def ready_recipes(folder: Path) -> list[Path]:

@@ -19,7 +19,7 @@ from aerosurrogate.evaluate import Evaluation, best_routes, evaluate
 from aerosurrogate.recipe import Recipe, Training
 from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.batches import Batch, Batches
-from aerosurrogate.training.cases import TrainingCases, open_cases
+from aerosurrogate.training.cases import TrainingCases, open_cases, require_data
 from aerosurrogate.training.distribution import Processes, processes
 from aerosurrogate.training.objective import Objective
 from aerosurrogate.training.run import Run
@@ -34,6 +34,7 @@ def train(recipe: Recipe, out: Path | None = None, *, resume: bool = False, devi
 
     Launched by torchrun, the processes share the batch (or the points of each case) and the first one writes.
     """
+    require_data(recipe.data)
     folder = out or Path("runs") / recipe.name
     with processes(device) as own:
         _check_share(recipe.training, own)
