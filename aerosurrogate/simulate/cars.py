@@ -30,7 +30,7 @@ KINDS = tuple(car_shapes.RANGES)
 WEIGHTS = {"ahmed": 0.45, "no": 0.14}  # chance of a word against 1 for the others: 8 % Ahmed bodies, 12 % no wheels
 SPEED = (15.0, 45.0)  # m/s
 KEPT_CELLS = 24_000  # of the solver's cells in the region around the body, a random subset
-FLAT_WINDOW, FLAT_DRAG, FLAT_LIFT = 60, 0.004, 0.002  # iterations, of the drag, of 1: what ends a run early
+FLAT_WINDOW, FLAT_DRAG, FLAT_LIFT = 50, 0.003, 0.002  # iterations, of the drag, of 1: what ends a run early
 DRIFT, SPREAD = 0.01, 0.02  # of the drag over the window: what counts as converged
 COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
 _AXES = FlowAxes.parse()
@@ -86,8 +86,10 @@ def body_of(design: Design) -> Surface:
     """The design's closed pieces, in the car's frame."""
     if design.file is None:
         return car_shapes.surface(car_shapes.shape_of(design.parameters))
-    surface = read_surface(design.file)
-    body = set_in_stream(surface, StreamOptions(), design.file)
+    said = {name: str(value) for name, value in design.parameters.items()}
+    surface = read_surface(design.file, said.get("units"))
+    stream = StreamOptions(flow=said.get("flow", "+x"), up=said.get("up", "+z"), ground=said.get("ground", "auto"))
+    body = set_in_stream(surface, stream, design.file)
     return surface.transformed(body.rotation, -body.rotation @ body.origin)
 
 
