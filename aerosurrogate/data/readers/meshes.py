@@ -1,0 +1,138 @@
+"""What the readers of mesh files share: from a body's skin and the points around it to a Case."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyvista as pv
+from numpy.typing import NDArray
+
+from aerosurrogate import forces
+from aerosurrogate.data.case import Case, field_spec
+from aerosurrogate.errors import InputError
+from aerosurrogate.flow import Conditions, FlowAxes
+from aerosurrogate.mesh.distance import distance
+from aerosurrogate.mesh.surface import Surface
+
+Floats = NDArray[np.float64]
+INSIDE = 1e-4  # body lengths: points deeper inside the body than this are not part of the flow
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Places with values. `sizes`: vectors of area (n, d) on the skin, volumes (n,) around it."""
+
+    points: Floats  # (n, d)
+    sizes: Floats
+    fields: dict[str, NDArray[Any]] = field(default_factory=dict)  # (n,) or (n, c) each
+
+    def take(self, rows: NDArray[Any]) -> "Points":
+        return Points(self.points[rows], self.sizes[rows], {k: v[rows] for k, v in self.fields.items()})
+
+
+def at_vertices(surface: Surface, fields: dict[str, NDArray[Any]]) -> Points:
+    """The skin at its vertices, each with its share of the faces around it."""
+    return Points(surface.points, surface.point_area_vectors, fields)
+
+
+def at_faces(surface: Surface, fields: dict[str, NDArray[Any]]) -> Points:
+    """The skin at the centres of its faces."""
+    return Points(surface.centres, surface.area_vectors, fields)
+
+
+def vertex_volumes(grid: pv.UnstructuredGrid) -> Floats:
+    """(n,) each cell's volume (area, where cells are flat) shared equally among its corners."""
+    counts = np.diff(grid.offset)
+    share = np.repeat(cell_volumes(grid) / np.maximum(counts, 1), counts)
+    return np.bincount(grid.cell_connectivity, share, grid.n_points).astype(float)
+
+
+def cell_volumes(grid: pv.UnstructuredGrid) -> Floats:
+    """(m,) volumes of the cells, or areas of flat ones."""
+    sizes = grid.compute_cell_sizes(length=False, area=True, volume=True)
+    volumes, areas = (np.abs(np.asarray(sizes.cell_data[name], dtype=float)) for name in ("Volume", "Area"))
+    return volumes if volumes.any() else areas
+
+
+def array(data: Any, name: str, where: str) -> NDArray[Any]:
+    """An array of a file. InputError, naming those there are, where it is missing."""
+    if name not in data:
+        raise InputError(f"{where} has no array {name}", seen=", ".join(data.keys()) or "none")
+    return np.asarray(data[name])
+
+
+def flow_case(
+    name: str,
+    surface: Surface,
+    skin: Points,
+    around: Points | None,
+    conditions: Conditions | None,
+    *,
+    reference: dict[str, float] | None = None,
+    tags: dict[str, str] | None = None,
+    notes: list[str] | None = None,
+) -> Case:
+    """A body and the flow around it, everything in the model's frame and SI units.
+
+    Fields that only one of the two parts has are zero on the other, as is the velocity on the skin. Distances and
+    directions follow from `surface`; true coefficients from pressure and shear, where the area is known (2D, or
+    `reference["area"]`).
+    """
+    d = surface.dimension
+    notes = [*surface.notes, *(notes or [])]
+    around = around or Points(np.empty((0, d)), np.empty(0))
+    away = distance(surface, around.points)
+    outside = away.distance > -INSIDE * surface.length
+    if not outside.all():
+        notes.append(f"{(~outside).sum():,} points inside the body left out")
+        around = around.take(outside)
+    n, m = len(skin.points), len(around.points)
+    areas = np.linalg.norm(skin.sizes, axis=1)
+    normals = skin.sizes / np.maximum(areas, np.finfo(float).tiny)[:, None]
+
+    def both(on: NDArray[Any], off: NDArray[Any]) -> NDArray[np.float32]:
+        return np.concatenate([on, off]).astype(np.float32)
+
+    def values(part: Points, key: str) -> NDArray[Any]:
+        if key not in part.fields:
+            return np.zeros((len(part.points), d if field_spec(key).vector else 1))
+        given = part.fields[key].reshape(len(part.points), -1)
+        return given[:, :d] if field_spec(key).vector else given
+
+    case = Case(
+        name=name,
+        points=both(skin.points, around.points),
+        surface=np.arange(n + m) < n,
+        normals=both(normals, away.direction[outside]),
+        areas=both(areas, np.zeros(m)),
+        distance=both(np.zeros(n), np.maximum(away.distance[outside], 0)),
+        volumes=both(np.zeros(n), around.sizes) if around.sizes.any() else None,
+        fields={key: both(values(skin, key), values(around, key)) for key in {**skin.fields, **around.fields}},
+        conditions=conditions,
+        reference=reference or {},
+        tags=(tags or {}) | ({"repaired": "; ".join(notes)} if notes else {}),
+    )
+    return case if conditions is None or "p" not in skin.fields else with_coefficients(case, conditions)
+
+
+def with_coefficients(case: Case, conditions: Conditions) -> Case:
+    """The case with the coefficients that its own skin gives, beside what its reference holds already.
+
+    Where the shear is not known they are the pressure's alone, and there is no `cd_friction`.
+    """
+    area = case.reference.get("area", conditions.length if case.dimensions == 2 else None)
+    if area is None or case.normals is None or case.areas is None:
+        return case
+    skin = case.surface
+    shear = case.fields["wallShearStress"][skin] if "wallShearStress" in case.fields else None
+    axes = FlowAxes.two_dimensional(conditions.alpha) if case.dimensions == 2 else FlowAxes.parse()
+    about = np.array([0.25 * conditions.length, 0.0]) if case.dimensions == 2 else np.zeros(3)
+    found = forces.coefficients(
+        forces.integrate(case.points[skin], case.normals[skin], case.areas[skin], case.fields["p"][skin], shear, about),
+        axes,
+        conditions,
+        area,
+    )
+    ours = {key: getattr(found, key) for key in ("cd", "cl", "cm", "cd_pressure", "cd_friction")} | {"area": area}
+    case.reference.update({k: v for k, v in ours.items() if v is not None and k not in case.reference})
+    return case

@@ -1,0 +1,261 @@
+"""Folders of mesh files (VTK, VTP, VTU, STL, ...): a file for each body's skin and perhaps one of the air around it.
+
+A `dataset.toml` in the folder says what is what; everything in it may be left out:
+
+    surface = "*.vtp"         # the skins, one a case: a pattern within this folder ("*/skin.vtp" for a folder a case)
+    volume = "{stem}.vtu"     # the air, beside its skin; {stem} is the name of the skin's file
+    units = "m"               # of coordinates
+    pressure = "static"       # gauge, Pa; or "kinematic": p and wallShearStress are per density
+    table = "cases.csv"       # name, and any of speed, alpha, density, viscosity (beats [conditions]), cd, cl, cm, area
+
+    [arrays]                  # our names = the files' names; vectors are in the files' axes
+    p = "pressure"
+    U = "velocity"
+
+    [conditions]
+    speed = 20.0              # m/s
+    ground = "auto"           # auto, none, or a height
+
+    [axes]                    # 3D
+    flow = "+x"
+    up = "+z"
+
+    [splits]
+    test = ["car_07", "van_*"]  # the others are for training; without this every fifth case is held out
+
+Cases come in the model's frame (see `aerosurrogate.body`). Values in cells are taken at their centres, values at points
+at the vertices. A pressure that the skin's file lacks comes from the nearest point of the air.
+"""
+
+import csv
+import fnmatch
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+from scipy.spatial import KDTree
+
+from aerosurrogate.body import Body, set_in_stream
+from aerosurrogate.data.case import FIELD_SPECS, Case, field_spec
+from aerosurrogate.data.readers import Batch, Options
+from aerosurrogate.data.readers.meshes import Points, at_faces, at_vertices, cell_volumes, flow_case, vertex_volumes
+from aerosurrogate.data.splits import Splits, four_to_one
+from aerosurrogate.errors import InputError
+from aerosurrogate.flow import DENSITY, VISCOSITY, Conditions, StreamOptions
+from aerosurrogate.mesh.load import load
+from aerosurrogate.mesh.read import UNITS, read_surface
+from aerosurrogate.mesh.surface import Surface
+
+VERSION = 1
+SKINS = (".vtp", ".vtk", ".stl", ".obj", ".ply", ".off", ".vtu")
+SETTINGS = "dataset.toml"
+TRUTHS = ("cd", "cl", "cm", "cd_pressure", "cd_friction", "area")
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Conditions(_Table):
+    speed: float | None = None
+    alpha: float = 0.0
+    density: float = DENSITY
+    viscosity: float = VISCOSITY
+    ground: str | float = "auto"
+
+
+class _Axes(_Table):
+    flow: str = "+x"
+    up: str = "+z"
+
+
+class _Splits(_Table):
+    test: list[str] | None = None
+
+
+class Settings(_Table):
+    """What `dataset.toml` may say."""
+
+    surface: str | None = None
+    volume: str = "{stem}.vtu"
+    units: Literal["m", "cm", "mm", "in", "ft"] | None = None
+    pressure: Literal["static", "kinematic"] = "static"
+    table: str | None = None
+    arrays: dict[str, str] | None = None
+    conditions: _Conditions = _Conditions()
+    axes: _Axes = _Axes()
+    splits: _Splits = _Splits()
+
+
+def settings_of(source: Path) -> Settings:
+    path = _home(source) / SETTINGS
+    try:
+        return Settings(**tomllib.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return Settings()
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not valid TOML", seen=error) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(f"{path}: {where}: {first['msg'].lower()}", seen=first.get("input")) from None
+
+
+def _home(source: Path) -> Path:
+    return source if source.is_dir() else source.parent
+
+
+def _skins(source: Path) -> list[Path]:
+    if source.is_file() and source.suffix != ".toml":
+        return [source]
+    pattern = settings_of(source).surface
+    if pattern is not None:
+        return sorted(_home(source).glob(pattern))
+    found = [path for path in sorted(_home(source).glob("*")) if path.suffix.lower() in SKINS and path.is_file()]
+    stems = {path.stem for path in found if path.suffix.lower() != ".vtu"}
+    return [path for path in found if path.suffix.lower() != ".vtu" or path.stem not in stems]
+
+
+def recognises(source: Path) -> bool:
+    return (_home(source) / SETTINGS).is_file() or bool(_skins(source))
+
+
+def batches(source: Path, options: Options) -> list[Batch]:
+    settings, home, skins = settings_of(source), _home(source), _skins(source)
+    stems = [path.stem for path in skins]
+    found = []
+    for path in skins:
+        alone = stems.count(path.stem) == 1
+        name = path.stem if alone else "-".join(path.relative_to(home).with_suffix("").parts)
+        air = path.parent / settings.volume.format(stem=path.stem)
+        said = [home / file for file in (SETTINGS, settings.table) if file and (home / file).is_file()]
+        found.append(Batch((name,), (path, *([air] if air.is_file() and air != path else []), *said)))
+    if not found:
+        raise InputError(
+            "no skins in this folder", seen=home / (settings.surface or "*"), remedy="name them in surface"
+        )
+    return found
+
+
+def read(batch: Batch, name: str, options: Options) -> Case:
+    path = batch.files[0]
+    home = next((file.parent for file in batch.files if file.name == SETTINGS), path.parent)
+    settings = settings_of(home)
+    row = _table(home, settings).get(name, {})
+    units = options.units or settings.units
+    surface = read_surface(path, units)
+    said = settings.conditions.model_copy(update={k: v for k, v in row.items() if k in _Conditions.model_fields})
+    stream = StreamOptions(flow=settings.axes.flow, up=settings.axes.up, ground=str(said.ground), units=units)
+    body = set_in_stream(surface, stream, str(path))
+    conditions = None
+    if said.speed is not None:
+        conditions = Conditions(
+            said.speed, body.length, said.alpha, said.density, said.viscosity, ground=body.ground is not None
+        )
+    names = settings.arrays or {key: key for key in FIELD_SPECS}
+    skin = _skin(body, names)
+    airs = [file for file in batch.files[1:] if file.suffix not in (".toml", ".csv")]
+    around = _air(airs[0], body, names, UNITS[units or "m"]) if airs else None
+    # Where the ground is supposed to be is said by the conditions, and repairs nothing.
+    notes = [note for note in body.notes if note not in surface.notes and not note.startswith("ground at")]
+    skin = _completed(skin, around, notes)
+    if not skin.fields:
+        raise InputError(
+            f"{path} holds none of the arrays {', '.join(names.values())}",
+            seen=", ".join({**surface.point_data, **surface.cell_data}) or "no arrays at all",
+            remedy=f"name them in [arrays] of {home / SETTINGS}",
+        )
+    if settings.arrays and (missing := set(names) - set(skin.fields) - set(around.fields if around else ())):
+        raise InputError(
+            f"{path} has no array {', '.join(names[key] for key in sorted(missing))}", seen=_there(surface)
+        )
+    factor = said.density if settings.pressure == "kinematic" else 1.0
+    scaled = [_per_density(part, factor) for part in (skin, around) if part is not None]
+    reference = {key: float(row[key]) for key in TRUTHS if key in row}
+    reference.setdefault("area", body.reference_area("silhouette")[0])
+    moved = body.in_model_frame()
+    return flow_case(
+        name, moved, scaled[0], scaled[1] if around else None, conditions, reference=reference, notes=notes
+    )
+
+
+def _there(surface: Surface) -> str:
+    return ", ".join({**surface.point_data, **surface.cell_data}) or "no arrays at all"
+
+
+def _table(home: Path, settings: Settings) -> dict[str, dict[str, Any]]:
+    """Rows of the table of cases by name, numbers as numbers."""
+    if settings.table is None:
+        return {}
+    path = home / settings.table
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [{k.strip(): v.strip() for k, v in row.items() if k and v} for row in csv.DictReader(file)]
+        return {row.pop("name"): {key: float(value) for key, value in row.items()} for row in rows}
+    except FileNotFoundError:
+        raise InputError("the table of cases is missing", seen=path) from None
+    except KeyError:
+        raise InputError(f"{path} has no column called name") from None
+    except (ValueError, AttributeError) as error:
+        raise InputError(f"{path} is not a table of numbers", seen=error) from None
+
+
+def _skin(body: Body, names: Mapping[str, str]) -> Points:
+    """The skin with the arrays it has: at faces if any of them is by face, else at vertices; in the model's frame."""
+    surface = body.surface
+    moved = body.in_model_frame()
+    by_face = any(name in surface.cell_data for name in names.values())
+    fields = {}
+    for ours, theirs in names.items():
+        if by_face and theirs in surface.cell_data:
+            fields[ours] = surface.cell_data[theirs]
+        elif theirs in surface.point_data:
+            values = surface.point_data[theirs]
+            fields[ours] = values[surface.cells].mean(axis=1) if by_face else values
+    turned = _turned(fields, body.rotation)
+    return at_faces(moved, turned) if by_face else at_vertices(moved, turned)
+
+
+def _air(path: Path, body: Body, names: Mapping[str, str], metres: float) -> Points:
+    """The air of a volume file in the model's frame: at the centres of cells if arrays are by cell, else at points."""
+    grid = load(path)
+    d = body.dimension
+    by_cell = any(name in grid.cell_data for name in names.values())
+    data = grid.cell_data if by_cell else grid.point_data
+    places = np.asarray(grid.cell_centers().points if by_cell else grid.points, dtype=float)[:, :d] * metres
+    volumes = (cell_volumes(grid) if by_cell else vertex_volumes(grid)) * metres**d
+    fields = {ours: np.asarray(data[theirs]) for ours, theirs in names.items() if theirs in data}
+    if not fields:
+        raise InputError(f"{path} holds none of the arrays {', '.join(names.values())}", seen=", ".join(data.keys()))
+    return Points(body.to_model(places), volumes, _turned(fields, body.rotation))
+
+
+def _turned(fields: dict[str, NDArray[Any]], rotation: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    d = len(rotation)
+    return {k: v[:, :d] @ rotation.T if field_spec(k).vector else v for k, v in fields.items()}
+
+
+def _completed(skin: Points, around: Points | None, notes: list[str]) -> Points:
+    """The skin with the pressure of the nearest air where its own file has none; the air stands still there."""
+    if around is None or "p" in skin.fields or "p" not in around.fields:
+        return skin
+    notes.append("p on the skin is that of the nearest point of the air")
+    _, row = KDTree(around.points).query(skin.points)
+    return Points(skin.points, skin.sizes, {**skin.fields, "p": around.fields["p"][row]})
+
+
+def _per_density(part: Points, density: float) -> Points:
+    fields = {k: v * density if k in ("p", "wallShearStress") else v for k, v in part.fields.items()}
+    return Points(part.points, part.sizes, fields)
+
+
+def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+    held = settings_of(source).splits.test
+    if held is None:
+        return four_to_one(cases)
+    test = [name for name in cases if any(fnmatch.fnmatchcase(name, pattern) for pattern in held)]
+    return {"train": [name for name in cases if name not in test], "test": test}
