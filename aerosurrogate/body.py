@@ -6,9 +6,10 @@ The body keeps the axes of its file, in metres. x_model = rotation @ (x - origin
     2D  chord along +x, leading edge at the origin; length = chord
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,12 @@ from aerosurrogate import forces
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow import Conditions, FlowAxes, StreamOptions
 from aerosurrogate.mesh.distance import outer_faces
+from aerosurrogate.mesh.read import UNITS
 from aerosurrogate.mesh.surface import Surface
 
 Floats = NDArray[np.float64]
-METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "ft": 0.3048}
 BELOW, ABOVE = -0.02, 0.15  # body lengths: a lowest point between these over the file's zero stands on that zero
-TILT = 0.1  # degrees: a chord nearer to the x axis than this counts as lying along it
+TILT = 1.0  # degrees: a chord nearer to the x axis than this counts as lying along it, as a cambered nose may seem to
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +86,28 @@ class Body:
             return self.length, "chord x 1 m"
         assert self.stream_axes is not None
         if choice == "silhouette":
-            return forces.silhouette_area(self.surface.corners, self.stream_axes), "silhouette along the flow"
+            return self.silhouette, "silhouette along the flow"
         return forces.rectangle_area(self.surface.points, self.stream_axes), "rectangle around the front"
+
+    @cached_property
+    def silhouette(self) -> float:
+        """Area of the shadow along the flow, m2; in 2D chord x 1 m."""
+        if self.stream_axes is None:
+            return self.length
+        return forces.silhouette_area(self.surface.corners, self.stream_axes)
+
+    def plain(self) -> dict[str, Any]:
+        """All but the surface as JSON values; `Body.of` takes them back."""
+        axes = None if self.stream_axes is None else [self.stream_axes.flow.tolist(), self.stream_axes.up.tolist()]
+        frame = {"length": self.length, "origin": self.origin.tolist(), "rotation": self.rotation.tolist()}
+        return {"name": self.name, **frame, "ground": self.ground, "axes": axes, "notes": list(self.notes)}
+
+    @classmethod
+    def of(cls, plain: dict[str, Any], surface: Surface, file: str) -> "Body":
+        axes = None if plain["axes"] is None else FlowAxes(*(np.array(axis) for axis in plain["axes"]))
+        origin, rotation = np.array(plain["origin"]), np.array(plain["rotation"])
+        notes = tuple(plain["notes"])
+        return cls(plain["name"], file, surface, plain["length"], origin, rotation, plain["ground"], axes, notes)
 
     def moment_point(self) -> Floats:
         """Where the pitching moment is taken about: mid-length on the ground, or a quarter of the chord. (d,) m."""
@@ -96,7 +117,6 @@ class Body:
 
 def set_in_stream(surface: Surface, stream: StreamOptions, file: str, symmetry: str | None = None) -> Body:
     """Make a body of a surface read from `file`: mirrored if asked, cut at the ground, its pieces united."""
-    _require_finite(surface, file)
     name = surface.name or Path(file).stem
     notes = list(surface.notes)
     if surface.dimension == 2:
@@ -110,16 +130,16 @@ def set_in_stream(surface: Surface, stream: StreamOptions, file: str, symmetry: 
         surface = mirrored(surface, symmetry, file)
         notes.append(f"half body doubled across the plane {symmetry} = 0")
     axes = FlowAxes.parse(stream.flow, stream.up)
+    outer = outer_faces(surface)
+    if not outer.all():
+        notes.append(f"{(~outer).sum()} of {len(outer)} faces lie inside another piece and are left out")
+        surface = surface.select(outer)
     ground = _ground(surface, axes, stream)
     if ground is not None:
         surface, cut = _above(surface, axes, ground)
         notes += cut
         where = "the file's zero height" if ground == 0 else f"height {ground:.4g} m"
         notes.append(f"ground at {where}, {_heights(surface, axes).min() - ground:.4g} m below the lowest point")
-    outer = outer_faces(surface)
-    if not outer.all():
-        notes.append(f"{(~outer).sum()} of {len(outer)} faces lie inside another piece and are left out")
-        surface = surface.select(outer)
     along, across = surface.points @ axes.flow, surface.points @ axes.side
     floor = ground if ground is not None else float(_heights(surface, axes).min())
     middle = np.array([_middle(along), _middle(across), floor])
@@ -158,22 +178,6 @@ def mirrored(surface: Surface, axis: str, file: str) -> Surface:
     )
 
 
-def suggest_units(length: float, usual: Sequence[float]) -> str | None:
-    """The unit in which a length that came out absurd would be usual: the largest that fits, if any does."""
-    fitting = [name for name, metres in METRES.items() if usual[0] <= length * metres <= usual[1]]
-    return max(fitting, key=METRES.__getitem__) if fitting else None
-
-
-def _require_finite(surface: Surface, file: str) -> None:
-    if not len(surface.cells):
-        raise InputError(f"{file}: no surface in this file", remedy="give a surface mesh or airfoil coordinates")
-    if not np.isfinite(surface.points).all():
-        bad = int((~np.isfinite(surface.points)).any(axis=1).sum())
-        raise InputError(f"{file}: coordinates that are not numbers", seen=f"{bad} points", remedy="mend the file")
-    if not surface.areas.sum() > 0 or surface.length == 0:
-        raise InputError(f"{file}: the surface has no area", seen=f"{len(surface.cells)} cells", remedy="mend the file")
-
-
 def _chord(surface: Surface) -> tuple[Floats, Floats, float]:
     """Leading edge (2,), rotation (2, 2) that lays the chord along x, and the chord's length in metres."""
     points = surface.points
@@ -184,7 +188,7 @@ def _chord(surface: Surface) -> tuple[Floats, Floats, float]:
     angle = np.arctan2(*(trailing - leading)[::-1])
     if abs(np.degrees(angle)) < TILT:
         low, high = points[:, 0].min(), points[:, 0].max()
-        return np.array([low, leading[1]]), np.eye(2), float(high - low)
+        return np.array([low, trailing[1]]), np.eye(2), float(high - low)
     c, s = np.cos(angle), np.sin(angle)
     return leading, np.array([[c, s], [-s, c]]), float(reach.max())
 
@@ -195,7 +199,7 @@ def _ground(surface: Surface, axes: FlowAxes, stream: StreamOptions) -> float | 
         return None
     if stream.ground != "auto":
         try:
-            return float(stream.ground) * METRES[stream.units or "m"]
+            return float(stream.ground) * UNITS[stream.units or "m"]
         except ValueError:
             remedy = "give --ground auto, --ground none or a height"
             raise InputError("the ground is not a height", seen=stream.ground, remedy=remedy) from None

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
-_out = Console(highlight=False)
+_out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)  # a pipe has no width to fold at
 _quiet = False
 _SECONDS_BETWEEN_LINES = 10.0  # plain progress lines in a log: often enough to watch, rare enough to read
 
@@ -30,15 +30,21 @@ def warn(text: str) -> None:
     _err.print(f"warning: {text}", markup=False, style="yellow")
 
 
+def error(text: str) -> None:
+    _err.print(f"error: {text}", markup=False, style="red")
+
+
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, results: bool = False) -> None:
     """Show a table: on stdout if it is the command's result, else as a note on stderr."""
     if _quiet and not results:
         return
     view = Table(title=title or None, title_justify="left", header_style="bold")
+    lines = [[str(cell) for cell in row] for row in rows]
     for i, column in enumerate(columns):
-        view.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
-    for row in rows:
-        view.add_row(*(str(cell) for cell in row))
+        number = i > 0 and all(len(line[i]) <= 10 for line in lines)  # cut in two it could not be read
+        view.add_column(column, justify="left" if i == 0 else "right", overflow="fold", no_wrap=number)
+    for line in lines:
+        view.add_row(*line)
     (_out if results else _err).print(view)
 
 

@@ -108,7 +108,7 @@ def silhouette_area(corners: NDArray, axes: FlowAxes) -> float:
         return 0.0
     spacing = (high - low) / _LINES
     line, start, end = _intervals(across - across.min(), (height - low) / spacing - 0.5)
-    return _union_length(line, start, end) * spacing
+    return float(_union_length(line, start, end) * spacing)
 
 
 def rectangle_area(points: NDArray, axes: FlowAxes) -> float:

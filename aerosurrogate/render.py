@@ -151,7 +151,7 @@ def _by_matplotlib(shot: Shot) -> Image:
     axes.set_axis_off()
     axes.set_xlim(-half * width / height, half * width / height)
     axes.set_ylim(-half, half)
-    axes.add_collection(PolyCollection(flat[order], facecolors=colours[order], edgecolors=colours[order], lw=0.3))
+    axes.add_collection(PolyCollection(list(flat[order]), facecolors=colours[order], edgecolors=colours[order], lw=0.3))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()

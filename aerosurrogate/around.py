@@ -1,0 +1,112 @@
+"""Cells around a body at which a model is asked: surroundings, the plane in the middle, a regular grid.
+
+All in the model's frame, in metres, inside the box that models are trained on. Cells that the body covers are left out.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerosurrogate.data.scaling import Places
+from aerosurrogate.errors import InputError
+from aerosurrogate.fields import PLANE, SURROUNDINGS
+from aerosurrogate.flow import Conditions
+from aerosurrogate.mesh import surroundings
+from aerosurrogate.mesh.distance import distance, inside
+from aerosurrogate.mesh.surface import Surface
+
+POINTS = {2: 8000, 3: 8000}  # of the surroundings
+PLANE_CELLS = (200, 56)  # along and up
+ON_WALL = 1e-6  # body lengths: points nearer than this are on the skin
+_SEED = 2
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Cells of one region, and the places (their centres) at which the model is asked."""
+
+    code: int
+    points: Floats  # (n, d)
+    cells: Ints  # (m, k)
+    places: Places
+
+
+def region(dimension: int) -> surroundings.Region:
+    return surroundings.AIRFOIL if dimension == 2 else surroundings.CAR
+
+
+def cells(surface: Surface, stream: Conditions, grid: tuple[int, ...] | None = None) -> list[Asked]:
+    """The regions around a body: a grid if one is wanted, else the surroundings, in 3D with the plane in the middle."""
+    box = region(surface.dimension)
+    low, high = np.array(box.low) * stream.length, np.array(box.high) * stream.length
+    if grid is not None:
+        if len(grid) != surface.dimension:
+            shape = "NXxNY" if surface.dimension == 2 else "NXxNYxNZ"
+            raise InputError(
+                "the grid does not fit the shape", seen="x".join(map(str, grid)), remedy=f"give --grid {shape}"
+            )
+        return [_outside(surface, stream, SURROUNDINGS, *lattice(low, high, grid))]
+    scaled = surface.transformed(np.eye(surface.dimension), np.zeros(surface.dimension), 1 / stream.length)
+    cloud = surroundings.around(box, scaled, POINTS[surface.dimension], _SEED)
+    points = cloud.points * stream.length
+    if surface.dimension == 2:
+        return [_outside(surface, stream, SURROUNDINGS, *_triangulated(points, surface, low, high))]
+    places = Places(
+        points=points.astype(np.float32),
+        surface=np.zeros(len(points), dtype=bool),
+        normals=cloud.direction.astype(np.float32),
+        distance=(cloud.distance * stream.length).astype(np.float32),
+        conditions=stream,
+    )
+    around = Asked(SURROUNDINGS, points, np.arange(len(points))[:, None], places)
+    flat, quads = lattice(low[[0, 2]], high[[0, 2]], PLANE_CELLS)
+    upright = np.stack([flat[:, 0], np.zeros(len(flat)), flat[:, 1]], axis=1)
+    return [around, _outside(surface, stream, PLANE, upright, quads)]
+
+
+def lattice(low: Floats, high: Floats, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
+    """Points and cells (quads or voxels) of a regular grid with `shape` cells between two corners."""
+    sides = tuple(n + 1 for n in shape)
+    points = surroundings.regular_grid(low, high, sides)
+    index = np.arange(np.prod(sides)).reshape(sides)
+    if len(shape) == 2:
+        corners = [index[:-1, :-1], index[1:, :-1], index[1:, 1:], index[:-1, 1:]]
+    else:  # VTK's voxel: x runs fastest, then y, then z
+        corners = [
+            index[x : x + shape[0], y : y + shape[1], z : z + shape[2]] for z in (0, 1) for y in (0, 1) for x in (0, 1)
+        ]
+    return points, np.stack([c.ravel() for c in corners], axis=1)
+
+
+def places_at(surface: Surface, stream: Conditions, points: Floats) -> tuple[Places, NDArray[np.bool_]]:
+    """Places at any points of the model's frame (n, d), and which of them lie inside the body."""
+    found = distance(surface, points)
+    near = np.abs(found.distance) <= ON_WALL * stream.length
+    covered = (found.distance < 0) & ~near
+    return Places(
+        points=points.astype(np.float32),
+        surface=near,
+        normals=found.direction.astype(np.float32),
+        distance=np.where(near, 0.0, np.abs(found.distance)).astype(np.float32),
+        conditions=stream,
+    ), covered
+
+
+def _outside(surface: Surface, stream: Conditions, code: int, points: Floats, corners: Ints) -> Asked:
+    """The cells whose centre lies in the air."""
+    corners = corners[~inside(surface, points[corners].mean(axis=1))]
+    used, index = np.unique(corners, return_inverse=True)
+    corners, points = index.reshape(corners.shape).astype(np.int64), points[used]
+    return Asked(code, points, corners, places_at(surface, stream, points[corners].mean(axis=1))[0])
+
+
+def _triangulated(points: Floats, surface: Surface, low: Floats, high: Floats) -> tuple[Floats, Ints]:
+    """Triangles between scattered points, the body's outline and the corners of the box."""
+    from scipy.spatial import Delaunay
+
+    frame = np.array([[low[0], low[1]], [high[0], low[1]], [high[0], high[1]], [low[0], high[1]]])
+    points = np.concatenate([surface.points, points, frame])
+    return points, Delaunay(points).simplices.astype(np.int64)

@@ -1,0 +1,205 @@
+"""Forces, coefficients and a ranking, one row a design.
+
+Formulas and signs are in forces.py, what a file's pressure means in solved.py. `cd` and `cl` are the best estimate: a
+model's head or the integral over the skin, whichever its card names; `cd_integrated` and `cl_integrated` always stand
+beside them. Files without a model behind them are integrated.
+"""
+
+import csv
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aerosurrogate import console, fields, ranking
+from aerosurrogate.errors import InputError
+from aerosurrogate.fields import Fields
+from aerosurrogate.flow import StreamOptions
+from aerosurrogate.mesh.load import load
+from aerosurrogate.predict import Predictor, each, workers
+from aerosurrogate.solved import holds_pressure, read_solved
+from aerosurrogate.writing import replacing
+
+GEOMETRY = (".stl", ".dat", ".txt")  # formats that hold no fields
+COLUMNS = (
+    "rank", "name", "cd", "cl", "cm", "cs", "drag_n", "lift_n", "cd_integrated", "cl_integrated", "cd_pressure",
+    "cd_friction", "area_m2", "length_m", "speed", "alpha", "reynolds", "trust", "file",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What holds for all designs of a call."""
+
+    stream: StreamOptions = field(default_factory=StreamOptions)
+    area: str = "silhouette"
+    patch: str | None = None
+    pressure: str | None = None
+    symmetry: str | None = None
+    model: str | None = None
+    device: str = "auto"
+
+
+@dataclass
+class Ranking:
+    """Designs best first, those that failed with the reason, and how the order compares with the truth."""
+
+    rows: list[dict[str, Any]]
+    designs: dict[str, Fields]  # by file
+    failed: dict[str, str]  # by file
+    reference: dict[str, Any]
+    truth: dict[str, dict[str, float]] = field(default_factory=dict)  # by name
+    comparison: dict[str, Any] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        return {"designs": self.rows, "reference": self.reference, "failed": self.failed, **self.comparison}
+
+    def write_csv(self, path: Path) -> None:
+        with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(self.rows)
+
+    def show(self, *, table: bool = True) -> None:
+        """The table on stdout; assumptions, notes and statistics around it on stderr."""
+        console.note(_assumptions(self.reference))
+        _show_notes(self.rows)
+        if table:
+            console.table("", *self._table(), results=True)
+        if self.comparison:
+            console.note(_agreement(self.comparison))
+        for file, reason in self.failed.items():
+            console.warn(f"{file} left out: {reason}")
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Columns and rows, few enough for a terminal; the rest is in the CSV, the JSON and the report."""
+        by_model = any(r["model"] for r in self.rows)
+        true = {r["name"]: self.truth[r["name"]]["cd"] for r in self.rows if "cd" in self.truth.get(r["name"], {})}
+        columns = ["design", "#", "Cd", *(["Cd true", "error"] if true else []), "Cl", "Cm"]
+        columns += ["Cd int.", "Cl int."] if by_model else []
+        rows = []
+        for r in self.rows:
+            known = true.get(r["name"])
+            beside = ["-", "-"] if not known else [f"{known:.4f}", f"{r['cd'] / known - 1:+.1%}"]
+            line = [r["name"], str(r["rank"]), f"{r['cd']:.4f}", *(beside if true else [])]
+            keys = ("cl", "cm", "cd_integrated", "cl_integrated") if by_model else ("cl", "cm")
+            line += [f"{r[key]:.4f}" for key in keys]
+            rows.append([*line, f"{r['drag_n']:.4g}", f"{r['lift_n']:.4g}", f"{r['area_m2']:.3f}", r["trust"] or "-"])
+        return [*columns, "drag N", "lift N", "area m2", "trust"], rows
+
+
+def coeffs(
+    files: Sequence[str],
+    settings: Settings,
+    *,
+    truth: Path | None = None,
+    sort: str = "cd",
+    jobs: int | None = None,
+) -> Ranking:
+    """Rank files by a column; those that hold no pressure are predicted first."""
+    true = {} if truth is None else ranking.read_truth(truth)
+    if sort.lstrip("-") not in COLUMNS:
+        raise InputError("no such column to sort by", seen=sort, remedy=f"give --sort with one of {', '.join(COLUMNS)}")
+    threads = max(1, (os.cpu_count() or 1) // workers(files, jobs))
+    predictor = Predictor(settings.model, settings.device, threads)
+    designs, failed = each(files, lambda file: read_design(file, settings, predictor), "designs", jobs)
+    if not designs:
+        raise InputError("no design could be used", seen="; ".join(failed.values()), remedy="see `aerosurrogate check`")
+    rows = _ranked([design.row(settings.area) for design in designs.values()], sort)
+    comparison = ranking.compare(rows, true) if true else {}
+    return Ranking(rows, designs, failed, _reference(list(designs.values()), rows, settings), true, comparison)
+
+
+def read_design(file: str, settings: Settings, predictor: Predictor) -> Fields:
+    """The fields of one file: read where it holds them, predicted where it is a shape only."""
+    path, solved = Path(file), {"patch": settings.patch, "pressure": settings.pressure, "symmetry": settings.symmetry}
+    if path.is_dir() or path.suffix.lower() == ".foam":
+        return read_solved(file, None, settings.stream, **solved)
+    if path.is_file() and path.suffix.lower() not in GEOMETRY:
+        mesh = load(path)
+        if fields.is_fields_file(mesh):
+            return _same_stream(fields.from_mesh(mesh, file), settings.stream)
+        if holds_pressure(mesh):
+            return read_solved(file, mesh, settings.stream, **solved)
+    return predictor.predict(file, settings.stream, symmetry=settings.symmetry)
+
+
+def _same_stream(design: Fields, stream: StreamOptions) -> Fields:
+    """The design, if what the user says of the stream is what it was predicted at."""
+    said = {"speed": stream.speed, "alpha": stream.alpha, "density": stream.density, "viscosity": stream.viscosity}
+    held = {key: getattr(design.conditions, key) for key in said} | {"reynolds": design.conditions.reynolds}
+    for key, value in (said | {"reynolds": stream.reynolds}).items():
+        if value is not None and not math.isclose(value, held[key], rel_tol=1e-6, abs_tol=1e-9):
+            raise InputError(
+                f"{design.body.file} was predicted at another {key} ({held[key]:g})",
+                seen=f"--{key} {value:g}",
+                remedy=f"leave --{key} out, or predict again at this {key}",
+            )
+    return design
+
+
+def _ranked(rows: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
+    key = sort.lstrip("-")
+    if key == "rank":
+        key = "cd"
+    known = [r for r in rows if r[key] is not None]
+    rows = sorted(known, key=lambda r: r[key], reverse=sort.startswith("-")) + [r for r in rows if r[key] is None]
+    return [r | {"rank": i} for i, r in enumerate(rows, 1)]
+
+
+def _reference(designs: Sequence[Fields], rows: Sequence[dict[str, Any]], settings: Settings) -> dict[str, Any]:
+    """What all numbers refer to; null where designs differ (each row has its own)."""
+    flat = {d.body.dimension == 2 for d in designs}
+    two, three = flat == {True}, flat == {False}
+    common = {
+        key: rows[0][key] if all(r[key] == rows[0][key] for r in rows) else None
+        for key in ("speed", "alpha", "density", "viscosity", "area", "model")
+    }
+    return common | {
+        "flow": settings.stream.flow if three else "+x turned by alpha" if two else None,
+        "up": settings.stream.up if three else "+y turned by alpha" if two else None,
+        "ground": None if two else settings.stream.ground,
+        "pressure": settings.pressure or "by provenance: static gauge unless a note says kinematic",
+        "moment_about": "quarter chord" if two else "mid-length on the ground" if three else None,
+        "moment_sign": "nose-up positive",
+        "symmetry": settings.symmetry,
+    }
+
+
+def _assumptions(reference: dict[str, Any]) -> str:
+    known = {
+        "speed": "{:g} m/s", "alpha": "{:g} degrees", "density": "{:g} kg/m3", "viscosity": "{:g} m2/s",
+        "area": "{}", "flow": "{}", "up": "{}", "ground": "{}", "moment_about": "{}", "model": "{}",
+    }  # fmt: skip
+    said = {k: text.format(reference[k]) for k, text in known.items() if reference[k] is not None}
+    if "flow" in said and "turned" not in said["flow"]:
+        said.pop("alpha", None)
+    return "assumed: " + ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in said.items())
+
+
+def _show_notes(rows: Sequence[dict[str, Any]]) -> None:
+    """Each note once, with the designs it holds for; then why trust was lost."""
+    holds: dict[str, list[str]] = {}
+    for r in rows:
+        for text in (*r["notes"], *(f"{r['trust']} the training set: {reason}" for reason in r["reasons"])):
+            holds.setdefault(text, []).append(r["name"])
+    for text, names in holds.items():
+        who = "all designs" if len(names) == len(rows) > 1 else ", ".join(names[:4]) + (", ..." if names[4:] else "")
+        console.note(f"{who}: {text}")
+
+
+def _agreement(comparison: dict[str, Any]) -> str:
+    lines = []
+    for key, value in comparison["spearman"].items():
+        if key.endswith("_interval") or value is None:
+            continue
+        low, high = comparison["spearman"][f"{key}_interval"]
+        best = ", ".join(f"{n} of {k}" for k, n in comparison["best"][key].items())
+        lines.append(
+            f"{key} against the truth of {comparison['designs']} designs: "
+            f"Spearman {value:.3f} ({low:.3f} to {high:.3f}), Kendall {comparison['kendall'][key]:.3f}, "
+            f"mean relative error {comparison['relative_error'][key]:.1%}, truly best among the predicted best {best}"
+        )
+    return "\n".join(lines) or "too few designs to compare with the truth"

@@ -1,0 +1,217 @@
+"""Fields around one design: what `predict` answers, and the file that holds it.
+
+The file is a VTU with everything on cells. `region` tells them apart: 0 the skin's own triangles (lines in 2D), 1 the
+surroundings, 2 the plane in the middle. Units, conditions and the coefficients stand in the field data, once for people
+(`units`, `cd`, `cl`, ...) and once as JSON (`aerosurrogate`), from which the same numbers come back.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerosurrogate import __version__, forces
+from aerosurrogate.body import Body
+from aerosurrogate.errors import InputError
+from aerosurrogate.flow import Conditions
+from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.trust import Verdict
+from aerosurrogate.writing import replacing
+
+SKIN, SURROUNDINGS, PLANE = 0, 1, 2
+REGIONS = ("skin", "surroundings", "middle plane")
+UNITS = {"p": "Pa", "Cp": "-", "U": "m/s", "wallShearStress": "Pa", "nut": "m2/s"}
+FIGURES = (
+    "cd", "cl", "cm", "drag_n", "lift_n", "cd_integrated", "cl_integrated", "cd_pressure", "cd_friction", "area_m2",
+    "length_m", "speed", "alpha", "density", "viscosity", "reynolds", "model", "trust",
+)  # fmt: skip
+_KEY = "aerosurrogate"
+_CELL_TYPES = {(3, 1): 1, (3, 3): 5, (3, 4): 9, (3, 8): 11, (2, 1): 1, (2, 2): 3, (2, 3): 5, (2, 4): 9}  # VTK's
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """Cells around the body, in the file's axes; `arrays` hold one row a cell."""
+
+    code: int
+    points: NDArray[np.float64]  # (n, d) m
+    cells: NDArray[np.int64]  # (m, k): vertices, triangles, quads or voxels
+    arrays: Arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Fields:
+    """A design in its stream with the fields on its skin, and around it where they are known.
+
+    `skin` holds p (m,) Pa static gauge and, where known, wallShearStress (m, d) Pa of the fluid on the body: one row
+    for each cell of `body.surface`. `direct` holds what a model's head gives, as force areas F / q in m2.
+    """
+
+    body: Body
+    conditions: Conditions
+    skin: Arrays
+    around: tuple[Region, ...] = ()
+    direct: dict[str, float] = field(default_factory=dict)  # drag, lift
+    route: dict[str, str] = field(default_factory=dict)  # cd, cl -> head | integrated
+    verdict: Verdict | None = None
+    model: str | None = None
+
+    def with_pressure_coefficient(self, arrays: Arrays) -> Arrays:
+        return arrays if "p" not in arrays else arrays | {"Cp": arrays["p"] / self.conditions.dynamic_pressure}
+
+    def save(self, path: Path) -> None:
+        """Write the file."""
+        mesh = self.mesh()
+        self.sign(mesh)
+        mesh.field_data["regions"] = [f"{code}: {words}" for code, words in enumerate(REGIONS)]
+        mesh.field_data[_KEY] = [json.dumps(self._plain())]
+        with replacing(path) as temporary:
+            mesh.save(temporary)
+
+    def sign(self, mesh: Any) -> None:
+        """Put units, coefficients and conditions into a mesh's field data, for people to see."""
+        known = sorted({*mesh.cell_data.keys(), *mesh.point_data.keys()} & set(UNITS))
+        mesh.field_data["units"] = [f"{name}: {UNITS[name]}" for name in known]
+        row = self.row()
+        for name in FIGURES:
+            if row[name] is not None:
+                mesh.field_data[name] = [row[name]]
+
+    def mesh(self) -> Any:
+        """All cells as one pyvista.UnstructuredGrid with the array `region`."""
+        import pyvista as pv
+
+        surface = self.body.surface
+        regions = [Region(SKIN, surface.points, surface.cells, self.skin), *self.around]
+        count, points, cells, kinds = 0, [], [], []
+        for region in regions:
+            sides = region.cells.shape[1]
+            rows = np.column_stack([np.full(len(region.cells), sides), region.cells + count])
+            cells.append(rows.ravel())
+            kinds.append(np.full(len(region.cells), _CELL_TYPES[self.body.dimension, sides], np.uint8))
+            points.append(_spatial(region.points))
+            count += len(region.points)
+        mesh = pv.UnstructuredGrid(np.concatenate(cells), np.concatenate(kinds), np.concatenate(points))
+        mesh.cell_data["region"] = np.concatenate([np.full(len(r.cells), r.code, np.int32) for r in regions])
+        filled = [self.with_pressure_coefficient(r.arrays) for r in regions]
+        for name in dict.fromkeys(name for arrays in filled for name in arrays):
+            like = next(arrays[name] for arrays in filled if name in arrays)
+            # Shear is not defined off the skin, and the air on it stands still.
+            columns = [
+                arrays.get(name, np.zeros((len(r.cells), *like.shape[1:]), like.dtype))
+                for arrays, r in zip(filled, regions, strict=True)
+            ]
+            mesh.cell_data[name] = _spatial(np.concatenate(columns)) if like.ndim == 2 else np.concatenate(columns)
+        return mesh
+
+    def row(self, area: str = "silhouette") -> dict[str, Any]:
+        """Coefficients, forces, what they refer to, how far they can be trusted; a ranking fills in `rank`."""
+        body, stream = self.body, self.conditions
+        surface, axes = body.surface, body.wind_axes(stream)
+        square, words = body.reference_area(area)
+        found = forces.integrate(
+            surface.centres, surface.normals, surface.areas, self.skin["p"], self.skin.get("wallShearStress"),
+            about=body.moment_point(),
+        )  # fmt: skip
+        whole = forces.coefficients(found, axes, stream, square)
+        head = {"cd": self.direct.get("drag"), "cl": self.direct.get("lift")}
+        by_head = {key: head[key] is not None and self.route.get(key) == "head" for key in head}
+        best = {key: head[key] / square if by_head[key] else getattr(whole, key) for key in head}  # type: ignore[operator]
+        pressure = stream.dynamic_pressure * square
+        return {
+            "name": body.name,
+            "file": body.file,
+            "rank": 0,
+            **best,
+            "cm": whole.cm,
+            "cs": whole.cs,
+            "drag_n": best["cd"] * pressure,
+            "lift_n": best["cl"] * pressure,
+            "side_n": whole.cs * pressure,
+            "cd_integrated": whole.cd,
+            "cl_integrated": whole.cl,
+            "cd_pressure": whole.cd_pressure,
+            "cd_friction": whole.cd_friction,
+            "area_m2": square,
+            "area": words,
+            "length_m": body.length,
+            "speed": stream.speed,
+            "alpha": stream.alpha,
+            "density": stream.density,
+            "viscosity": stream.viscosity,
+            "reynolds": stream.reynolds,
+            "route": {key: "head" if by_head[key] else "integrated" for key in head},
+            "model": self.model,
+            "trust": None if self.verdict is None else self.verdict.mark,
+            "reasons": [] if self.verdict is None else list(self.verdict.reasons),
+            "notes": list(body.notes),
+        }
+
+    def _plain(self) -> dict[str, Any]:
+        return {
+            "version": __version__,
+            "dimension": self.body.dimension,
+            "body": self.body.plain(),
+            "conditions": asdict(self.conditions),
+            "skin": list(self.skin),
+            "direct": self.direct,
+            "route": self.route,
+            "verdict": None if self.verdict is None else asdict(self.verdict),
+            "model": self.model,
+        }
+
+
+def is_fields_file(mesh: Any) -> bool:
+    """Whether a mesh that was read is one that `Fields.save` wrote."""
+    return _KEY in mesh.field_data
+
+
+def from_mesh(mesh: Any, file: str) -> Fields:
+    """The fields in a mesh read from a file that `Fields.save` wrote."""
+    try:
+        plain = json.loads(str(np.asarray(mesh.field_data[_KEY])[0]))
+        dimension = plain["dimension"]
+        regions = {code: _region(mesh, code, dimension) for code in np.unique(mesh.cell_data["region"]).tolist()}
+        skin = regions.pop(SKIN)
+        surface = Surface(skin.points, skin.cells, name=plain["body"]["name"])
+        return Fields(
+            body=replace(Body.of(plain["body"], surface, file), name=Path(file).stem),
+            conditions=Conditions(**plain["conditions"]),
+            skin={name: skin.arrays[name] for name in plain["skin"]},
+            around=tuple(regions.values()),
+            direct=plain["direct"],
+            route=plain["route"],
+            verdict=None if plain["verdict"] is None else _verdict(plain["verdict"]),
+            model=plain["model"],
+        )
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        remedy = "write it again with aerosurrogate predict"
+        raise InputError(f"{file}: damaged ({type(error).__name__}: {error})", remedy=remedy) from error
+
+
+def _verdict(plain: dict[str, Any]) -> Verdict:
+    return Verdict(plain["mark"], plain["score"], tuple(plain["reasons"]))
+
+
+def _region(mesh: Any, code: int, dimension: int) -> Region:
+    from vtkmodules.util.numpy_support import vtk_to_numpy
+
+    rows = np.flatnonzero(mesh.cell_data["region"] == code)
+    offsets = vtk_to_numpy(mesh.GetCells().GetOffsetsArray())
+    starts, sides = offsets[rows], int(offsets[rows[0] + 1] - offsets[rows[0]])
+    corners = mesh.cell_connectivity[starts[:, None] + np.arange(sides)]
+    used, cells = np.unique(corners, return_inverse=True)
+    arrays = {name: np.asarray(mesh.cell_data[name])[rows] for name in mesh.cell_data.keys() if name != "region"}  # noqa: SIM118
+    flat = {name: a[:, :dimension] if a.ndim == 2 and dimension == 2 else a for name, a in arrays.items()}
+    points = np.asarray(mesh.points, dtype=float)[used][:, :dimension]
+    return Region(code, points, cells.reshape(corners.shape).astype(np.int64), flat)
+
+
+def _spatial(vectors: NDArray) -> NDArray:
+    """(n, 2) as (n, 3), for VTK."""
+    return vectors if vectors.shape[1] == 3 else np.pad(vectors, ((0, 0), (0, 3 - vectors.shape[1])))

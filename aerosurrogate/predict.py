@@ -1,0 +1,365 @@
+"""From a shape to the flow around it.
+
+A body is put into the model's frame, points are drawn on and around it as in training, and the model makes its states
+of them. Everything else is decoded from the states: the skin's own faces, the surroundings, a grid, a mesh of the
+user's. The answer comes back in the file's axes and in SI units.
+"""
+
+import os
+import re
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerosurrogate import around, console, forces, trust
+from aerosurrogate.body import Body, set_in_stream
+from aerosurrogate.data.case import field_spec
+from aerosurrogate.data.scaling import Places
+from aerosurrogate.errors import InputError
+from aerosurrogate.fields import Fields, Region
+from aerosurrogate.flow import Conditions, StreamOptions
+from aerosurrogate.mesh import surroundings
+from aerosurrogate.mesh.load import load
+from aerosurrogate.mesh.orient import open_edges
+from aerosurrogate.mesh.read import UNITS, read_surface, units_doubt
+from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.mesh.write import in_space, write_mesh
+
+if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
+    from aerosurrogate.surrogate import Surrogate
+    from aerosurrogate.transolver import States
+
+MODELS = {2: "airfoil", 3: "car"}
+MORE = 4  # times as many points as a training step saw, from the same distribution: their means scatter half as much
+SEED = 0
+CHUNK = 65536  # points at a time, at most
+_BYTES = 64  # a point and channel take while they are worked on
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Where fields are asked for, beside the skin."""
+
+    surface_only: bool = False
+    grid: tuple[int, ...] | None = None
+    chunk: int | None = None  # points at a time
+
+    @classmethod
+    def parse(cls, surface_only: bool, grid: str | None, chunk: int | None) -> "Wanted":
+        """From the options of the command; `grid` is a text such as 64x32x32."""
+        if grid is None:
+            return cls(surface_only, None, chunk)
+        match = re.fullmatch(r"(\d+)x(\d+)(?:x(\d+))?", grid)
+        shape = tuple(int(n) for n in match.groups() if n is not None) if match else ()
+        if not shape or min(shape) < 1:
+            raise InputError("a grid is given by its numbers of cells", seen=f"--grid {grid}", remedy="--grid 64x32x32")
+        return cls(surface_only, shape, chunk)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A body in the model's frame with its states."""
+
+    body: Body
+    conditions: Conditions  # as the user sees them
+    surface: Surface  # in the model's frame, m
+    stream: Conditions  # as the model sees them
+    states: "States"
+
+
+class Predictor:
+    """Predicts with one model, or with the shipped one that fits each shape; safe to share among threads."""
+
+    def __init__(self, model: str | None = None, device: str = "auto", threads: int | None = None) -> None:
+        self.model, self.device, self.threads = model, device, threads
+        self._loaded: dict[str, Surrogate] = {}
+        self._lock = threading.Lock()
+
+    def surrogate(self, dimension: int) -> "Surrogate":
+        """The model for shapes of that dimension, loaded when it is first asked for."""
+        import torch
+
+        from aerosurrogate.surrogate import Surrogate
+
+        name = self.model or MODELS[dimension]
+        with self._lock:
+            if name not in self._loaded:
+                if self.threads is not None:
+                    torch.set_num_threads(self.threads)
+                self._loaded[name] = Surrogate.load(name, self.device)
+        found = self._loaded[name]
+        if found.dimensions != dimension:
+            remedy = f"leave --model out, or give one for {dimension} dimensions"
+            raise InputError(f"model {name} is for {found.dimensions} dimensions", seen=f"{dimension}D", remedy=remedy)
+        return found
+
+    def prepare(self, file: str, stream: StreamOptions, symmetry: str | None = None, chunk: int = CHUNK) -> Prepared:
+        """Read a shape, put it into the model's frame and make states of it."""
+        surface = read_surface(file, stream.units)
+        if stream.units is None and (doubt := units_doubt(surface.length)):
+            raise InputError(f"{file}: {doubt}")
+        if surface.dimension == 3 and stream.alpha:
+            remedy = "leave --alpha out: a body in 3D is turned in its file, or by --flow and --up"
+            raise InputError("the angle of attack is for airfoils", seen=f"--alpha {stream.alpha:g}", remedy=remedy)
+        if symmetry is None and len(edges := open_edges(surface)):
+            surface.notes.append(f"the surface is open along {len(edges)} edges; inside and outside by winding number")
+        body = set_in_stream(surface, stream, file, symmetry)
+        surrogate = self.surrogate(body.dimension)
+        conditions = stream.conditions(body.length, usual_stream(surrogate, body))
+        model_stream = replace(conditions, alpha=conditions.alpha + body.tilt)
+        in_frame = body.in_model_frame()
+        sampled = sample(in_frame, model_stream, surrogate)
+        return Prepared(body, conditions, in_frame, model_stream, surrogate.states(sampled, chunk))
+
+    def predict(
+        self,
+        file: str,
+        stream: StreamOptions,
+        wanted: Wanted = Wanted(surface_only=True),
+        symmetry: str | None = None,
+    ) -> Fields:
+        """The fields on a shape's skin, and around it as wanted."""
+        prepared = self.prepare(file, stream, symmetry, wanted.chunk or CHUNK)
+        body = prepared.body
+        surrogate = self.surrogate(body.dimension)
+        chunk = wanted.chunk or _chunk(surrogate)
+        skin = self.on_skin(prepared, chunk)
+        regions = () if wanted.surface_only else around.cells(prepared.surface, prepared.stream, wanted.grid)
+        answered = tuple(
+            Region(r.code, body.to_file(r.points), r.cells, self.at(prepared, r.places, chunk)) for r in regions
+        )
+        fields = Fields(
+            body=body,
+            conditions=prepared.conditions,
+            skin=skin,
+            around=answered,
+            direct=surrogate.force_areas(prepared.states, prepared.stream),
+            route=surrogate.card.get("routes", {}),
+            model=self.model or MODELS[body.dimension],
+        )
+        return replace(fields, verdict=judge(surrogate, prepared, fields))
+
+    def on_mesh(self, fields: Fields, file: str, stream: StreamOptions, mesh: Any, chunk: int | None = None) -> Any:
+        """A copy of the user's mesh with the fields where its own arrays are: on points if only there, else on cells.
+
+        Points inside the body have no answer and get NaN.
+        """
+        prepared = self.prepare(file, stream, chunk=chunk or CHUNK)
+        at_points = len(mesh.point_data) > 0 and len(mesh.cell_data) == 0
+        centres = np.asarray(mesh.points if at_points else mesh.cell_centers().points, dtype=float)
+        centres = centres[:, : prepared.body.dimension] * UNITS[stream.units or "m"]
+        places, covered = around.places_at(prepared.surface, prepared.stream, prepared.body.to_model(centres))
+        answer = fields.with_pressure_coefficient(self.at(prepared, places, chunk or CHUNK))
+        answered = mesh.copy()
+        for name, values in answer.items():
+            values = in_space(values) if values.ndim == 2 else values
+            values[covered] = np.nan
+            (answered.point_data if at_points else answered.cell_data)[name] = values
+        fields.sign(answered)
+        if covered.any():
+            console.note(f"{covered.sum()} of {len(covered)} points lie inside {fields.body.name} and have no answer")
+        return answered
+
+    def on_skin(self, prepared: Prepared, chunk: int = CHUNK) -> dict[str, NDArray]:
+        """Fields at the centres of the skin's own faces."""
+        surface = prepared.surface
+        places = _skin_places(surface.centres, surface.normals, prepared.stream)
+        return self.at(prepared, places, chunk)
+
+    def at(self, prepared: Prepared, places: Places, chunk: int = CHUNK) -> dict[str, NDArray]:
+        """Fields at places of the model's frame, vectors turned to the file's axes; single channels as (n,)."""
+        fields = self.surrogate(prepared.body.dimension).decode(prepared.states, places, chunk)
+        turned = {}
+        for name, values in fields.items():
+            if field_spec(name).where == "surface" and not places.surface.any():
+                continue
+            turn = field_spec(name).vector
+            turned[name] = prepared.body.turn_to_file(values).astype(np.float32) if turn else values[:, 0]
+        return turned
+
+
+@dataclass
+class Predictions:
+    """What a call of `predict` wrote, by file, and which files failed."""
+
+    rows: dict[str, dict[str, Any]]  # by geometry
+    written: dict[str, Path]
+    failed: dict[str, str]
+
+    def document(self) -> dict[str, Any]:
+        designs = [{**row, "rank": None, "out": str(self.written[file])} for file, row in self.rows.items()]
+        return {"designs": designs, "failed": self.failed}
+
+    def show(self) -> None:
+        for file, row in self.rows.items():
+            for text in (*row["notes"], *(f"{row['trust']} the training set: {why}" for why in row["reasons"])):
+                console.note(f"{row['name']}: {text}")
+            console.note(
+                f"{row['name']}: Cd {row['cd']:.4f} (integrated {row['cd_integrated']:.4f}), Cl {row['cl']:.4f} "
+                f"(integrated {row['cl_integrated']:.4f}) at {row['speed']:g} m/s, area {row['area_m2']:.4g} m2 "
+                f"({row['area']}), density {row['density']:g} kg/m3, model {row['model']}, "
+                f"trust {row['trust'] or 'unknown'}; fields in {self.written[file]}"
+            )
+        for file, reason in self.failed.items():
+            console.warn(f"{file} left out: {reason}")
+
+
+def predict(
+    geometries: Sequence[str],
+    out: Path,
+    stream: StreamOptions,
+    wanted: Wanted = Wanted(),
+    *,
+    points: Path | None = None,
+    model: str | None = None,
+    device: str = "auto",
+) -> Predictions:
+    """Predict each shape and write its fields: to `out` if there is one shape, else into the folder `out`."""
+    places = _outputs(list(dict.fromkeys(geometries)), out)
+    predictor = Predictor(model, device, max(1, (os.cpu_count() or 1) // workers(geometries, None)))
+    mesh = None if points is None else load(points)
+
+    def work(file: str) -> dict[str, Any]:
+        if mesh is None:
+            fields = predictor.predict(file, stream, wanted)
+            fields.save(places[file])
+        else:
+            fields = predictor.predict(file, stream, replace(wanted, surface_only=True))
+            write_mesh(predictor.on_mesh(fields, file, stream, mesh, wanted.chunk), places[file])
+        return fields.row()
+
+    rows, failed = each(geometries, work, "designs")
+    return Predictions(rows, {file: places[file] for file in rows}, failed)
+
+
+def _outputs(files: Sequence[str], out: Path) -> dict[str, Path]:
+    """The file that each shape's fields go to."""
+    if out.suffix.lower() == ".vtu":
+        if len(files) > 1:
+            remedy = f"give a folder, for example --out {out.with_suffix('')}"
+            raise InputError(f"{len(files)} shapes do not fit one file", seen=f"--out {out}", remedy=remedy)
+        return {files[0]: out}
+    if out.suffix and not out.is_dir():
+        raise InputError("fields are written as .vtu", seen=f"--out {out}", remedy=f"--out {out.with_suffix('.vtu')}")
+    named: dict[str, Path] = {}
+    for file in files:
+        path = out / f"{_plain_name(file)}.vtu"
+        if path in named.values():
+            raise InputError("two shapes have one name", seen=path.stem, remedy="predict them into two folders")
+        named[file] = path
+    return named
+
+
+def _plain_name(file: str) -> str:
+    return Path(file).stem if Path(file).exists() else re.sub(r"[^\w.-]+", "_", file)
+
+
+def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate") -> Places:
+    """The points that states come from, drawn as in training: by area on the skin, by wall distance around it."""
+    plan = surrogate.sampling
+    if plan.kind != "density" or plan.skin is None or plan.around is None:
+        raise InputError(
+            "this model was trained on whole meshes, and a shape alone does not say where their points would lie",
+            seen=f"sampling by {plan.kind}",
+            remedy='train it with training.sampling = "density", skin_points and points',
+        )
+    length = stream.length
+    scaled = surface.transformed(np.eye(surface.dimension), np.zeros(surface.dimension), 1 / length)
+    skin = surroundings.on_skin(scaled, MORE * plan.skin, SEED)
+    off = surroundings.around(around.region(surface.dimension), scaled, MORE * plan.around, SEED + 1)
+    return Places(
+        points=np.concatenate([skin.points, off.points]).astype(np.float32) * np.float32(length),
+        surface=np.arange(len(skin.points) + len(off.points)) < len(skin.points),
+        normals=np.concatenate([scaled.normals[skin.cells], off.direction]).astype(np.float32),
+        distance=np.concatenate([np.zeros(len(skin.points)), off.distance]).astype(np.float32) * np.float32(length),
+        conditions=stream,
+    )
+
+
+def usual_stream(surrogate: "Surrogate", body: Body) -> Conditions:
+    """What is assumed where the user says nothing: the middle of what the model was trained on."""
+    speeds = surrogate.ranges.get("speed", [30.0, 30.0])
+    return Conditions(speed=float(f"{sum(speeds) / 2:.2g}"), length=body.length, ground=body.ground is not None)
+
+
+def judge(surrogate: "Surrogate", prepared: Prepared, fields: Fields) -> trust.Verdict | None:
+    """How far the answer can be trusted; None where the model does not know its training set."""
+    features = surrogate.features(prepared.states)
+    if surrogate.trust is None or features is None:
+        return None
+    surface, stream, area = prepared.surface, prepared.stream, fields.body.silhouette
+    conditions = {"log10_reynolds": float(np.log10(stream.reynolds)), "ground": float(stream.ground)}
+    if surface.dimension == 2:
+        conditions["alpha"] = stream.alpha
+    # Corners count for the extents, faces for the areas.
+    points = np.concatenate([surface.centres, surface.corners.reshape(-1, surface.dimension)]) / stream.length
+    missing = len(points) - len(surface.areas)
+    measures = trust.shape_measures(
+        points,
+        np.concatenate([surface.normals, np.zeros((missing, surface.dimension))]),
+        np.concatenate([surface.areas, np.zeros(missing)]) / stream.length ** (surface.dimension - 1),
+    )
+    own = fields.body.surface
+    found = forces.integrate(own.centres, own.normals, own.areas, fields.skin["p"], fields.skin.get("wallShearStress"))
+    whole = forces.coefficients(found, fields.body.wind_axes(fields.conditions), fields.conditions, area)
+    head = {f"c{name[0]}": value / area for name, value in fields.direct.items()}
+    apart = trust.disagreement(head, {"cd": whole.cd, "cl": whole.cl})
+    return trust.judge(surrogate.trust, trust.Evidence(features, conditions, measures, apart))
+
+
+def workers(files: Sequence[str], jobs: int | None) -> int:
+    """How many files are worked on at a time."""
+    return max(1, min(jobs or os.cpu_count() or 1, len(files)))
+
+
+def each(
+    files: Sequence[str], work: Callable[[str], Answer], title: str, jobs: int | None = None
+) -> tuple[dict[str, Answer], dict[str, str]]:
+    """Do `work` for each file, on all cores; the answers in the files' order, and why some have none."""
+    files = list(dict.fromkeys(files))
+    done: dict[str, Answer] = {}
+    failed: dict[str, str] = {}
+    with ThreadPoolExecutor(workers(files, jobs)) as pool, console.progress(title, len(files), unit=title) as advance:
+        running = {pool.submit(work, file): file for file in files}
+        try:
+            for future in as_completed(running):
+                file = running[future]
+                try:
+                    done[file] = future.result()
+                except InputError as error:
+                    failed[file] = str(error)
+                advance()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return {file: done[file] for file in files if file in done}, {f: failed[f] for f in files if f in failed}
+
+
+def _skin_places(points: NDArray, normals: NDArray, stream: Conditions) -> Places:
+    count = len(points)
+    return Places(
+        points=points.astype(np.float32),
+        surface=np.ones(count, dtype=bool),
+        normals=normals.astype(np.float32),
+        distance=np.zeros(count, np.float32),
+        conditions=stream,
+    )
+
+
+def _chunk(surrogate: "Surrogate") -> int:
+    """Points at a time that fit a quarter of the memory that is free."""
+    import torch
+
+    if surrogate.device.type == "cuda":
+        free = torch.cuda.mem_get_info(surrogate.device)[0]
+    else:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    fits = free // 4 // (_BYTES * surrogate.model.config.channels)
+    return int(min(max(fits, 1024), CHUNK))
