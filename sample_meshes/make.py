@@ -62,16 +62,6 @@ DESIGNS: dict[str, dict[str, float | str]] = {
     "car_no_wheels": CAR | {"wheels": "no"},
     "fastback": CAR | {"kind": "fastback", "height": 1.40, "roof_end": 0.62, "rear_angle": 17.0, "deck_height": 0.66},
     "estate": CAR | {"kind": "estate", "roof_end": 0.95, "rear_angle": 38.0, "deck_height": 0.68, "hatch_lean": 22.0},
-    "estate_boat_tail": CAR
-    | {
-        "kind": "estate",
-        "roof_end": 0.95,
-        "roof_drop": 0.13,
-        "rear_angle": 38.0,
-        "deck_height": 0.68,
-        "hatch_lean": 22.0,
-        "taper": 9.0,
-    },
     "suv": CAR
     | TALL
     | {"kind": "suv", "height": 1.68, "nose_height": 0.56, "roof_end": 0.94, "deck_height": 0.65, "hatch_lean": 16.0},

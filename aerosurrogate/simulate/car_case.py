@@ -29,28 +29,21 @@ FEATURE_ANGLE = 140  # degrees between faces below which an edge is snapped to
 @dataclass(frozen=True)
 class Settings:
     base_cell: float  # L
-    iterations: int
-    window: int  # the last iterations, over which everything is averaged
+    average_from: int  # iteration from which fields and forces are averaged
+    iterations: int  # at most
     relax_u: float = 0.9
     relax_p: float = 1.0
     relax_k: float = 0.7  # and omega
 
     def cautious(self) -> Settings:
-        """Safer: smaller steps, more of them, a longer average."""
-        return replace(
-            self,
-            iterations=self.iterations * 5 // 3,
-            window=2 * self.window,
-            relax_u=0.7,
-            relax_p=0.7,
-            relax_k=0.5,
-        )
+        """Safer: smaller steps, and longer before the average begins."""
+        return replace(self, average_from=self.average_from * 4 // 3, relax_u=0.7, relax_p=0.7, relax_k=0.5)
 
 
 SETTINGS: dict[Fidelity, Settings] = {
-    "fast": Settings(0.24, 220, 60),
-    "standard": Settings(0.18, 300, 80),
-    "fine": Settings(0.13, 400, 100),
+    "fast": Settings(0.24, 160, 320),
+    "standard": Settings(0.18, 220, 440),
+    "fine": Settings(0.13, 300, 600),
 }
 
 
@@ -191,7 +184,7 @@ def _snappy(length: float) -> dict[str, Any]:
 
 
 def _control(conditions: Conditions, settings: Settings, area: float) -> dict[str, Any]:
-    """Run control, with forces every iteration and means over the last window."""
+    """Run control, with forces every iteration and means over the later part."""
     average = {"mean": True, "prime2Mean": False, "base": "iteration"}
     return {
         "application": "simpleFoam",
@@ -232,7 +225,7 @@ def _control(conditions: Conditions, settings: Settings, area: float) -> dict[st
             "means": {
                 "type": "fieldAverage",
                 "libs": "(fieldFunctionObjects)",
-                "timeStart": settings.iterations - settings.window + 0.5,
+                "timeStart": settings.average_from + 0.5,
                 "log": False,
                 "fields": "("
                 + " ".join(f"{name} {{ {foam.dictionary(average)} }}" for name in ("p", "U", "wallShearStress"))

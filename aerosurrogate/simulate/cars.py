@@ -31,7 +31,7 @@ WEIGHTS = {"ahmed": 0.45, "no": 0.14}  # chance of a word against 1 for the othe
 SPEED = (15.0, 45.0)  # m/s
 KEPT_CELLS = 24_000  # of the solver's cells in the region around the body, a random subset
 FLAT_WINDOW, FLAT_DRAG, FLAT_LIFT = 50, 0.003, 0.002  # iterations, of the drag, of 1: what ends a run early
-DRIFT, SPREAD = 0.01, 0.02  # of the drag over the window: what counts as converged
+WINDOW, DRIFT, SPREAD = 80, 0.01, 0.02  # iterations averaged over at least, of the mean drag: what counts as converged
 COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
 _AXES = FlowAxes.parse()
 
@@ -101,13 +101,19 @@ def solve_body(design: Design, surface: Surface, folder: Path, settings: Setting
     foam.run(folder, "blockMesh")
     foam.run(folder, "surfaceFeatureExtract")
     foam.run(folder, "snappyHexMesh", "-overwrite")
-    foam.run(folder, "simpleFoam", until=lambda: is_flat(foam.history(folder)))
+
+    def settled() -> bool:
+        history = foam.history(folder)
+        averaged = history.get("Cd", np.empty(0))[settings.average_from :]
+        return is_flat(history) or (len(averaged) >= WINDOW and not unsteadiness(averaged))
+
+    foam.run(folder, "simpleFoam", until=settled)
     history = foam.history(folder)
-    early = len(history["Cd"]) < settings.iterations
-    reason = "" if early else unsteadiness(history["Cd"], settings.window)
     case = read_case(design, folder, surface, half=half, area=area)
-    window = 1 if early else settings.window
-    means = {name: float(history[column][-window:].mean()) for name, column in COEFFICIENTS.items()}
+    early = len(history["Cd"]) <= settings.average_from
+    last = {name: history[column][-1 if early else settings.average_from :] for name, column in COEFFICIENTS.items()}
+    means = {name: float(values.mean()) for name, values in last.items()}
+    reason = "" if early else unsteadiness(last["cd"])
     return Solution(replace(case, reference=case.reference | means), history, not reason, reason)
 
 
@@ -119,11 +125,11 @@ def is_flat(history: dict[str, Floats]) -> bool:
     return bool(np.ptp(drag) < FLAT_DRAG * abs(drag.mean()) and np.ptp(lift) < FLAT_LIFT)
 
 
-def unsteadiness(drag: Floats, window: int) -> str:
-    """Why a drag history does not count as converged, or ''."""
-    tail = drag[-window:]
-    mean = abs(tail.mean())
-    drift, spread = abs(foam.drift(drag, window)) / mean, tail.std() / mean
+def unsteadiness(drag: Floats) -> str:
+    """Why the drag does not count as converged over the iterations it is averaged over, or ''."""
+    half = len(drag) // 2
+    mean = abs(drag.mean())
+    drift, spread = abs(drag[half:].mean() - drag[:half].mean()) / mean, drag.std() / mean
     if not (drift < DRIFT and spread < SPREAD):  # also where they are not numbers
         return f"drag not steady: drifts by {drift:.1%}, varies by {spread:.1%}"
     return ""
