@@ -19,8 +19,8 @@ from aerosurrogate.simulate.spec import Fidelity
 
 DOMAIN = np.array([[-1.6, -1.7, 0.0], [5.0, 1.7, 1.7]])  # L
 BOXES = (  # refinement level and box in L: body and near wake, wake, surroundings
-    (3, (-0.62, -0.30, -1.0), (1.00, 0.30, 0.45)),
-    (2, (-0.80, -0.50, -1.0), (2.00, 0.50, 0.70)),
+    (3, (-0.58, -0.26, -1.0), (0.85, 0.26, 0.42)),
+    (2, (-0.75, -0.42, -1.0), (1.60, 0.42, 0.60)),
     (1, (-1.20, -0.90, -1.0), (3.50, 0.90, 1.10)),
 )
 FEATURE_ANGLE = 140  # degrees between faces below which an edge is snapped to
