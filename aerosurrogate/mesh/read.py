@@ -97,7 +97,7 @@ def skin(grid: pv.UnstructuredGrid, label: str) -> Surface:
     _refuse_non_finite(points[np.unique(grid.cell_connectivity)], label)
     if np.ptp(points[:, 2]) <= 1e-9 * np.ptp(points, axis=0).max():
         return _lines(grid, label)
-    faces = np.isin(kinds, SURFACE_CELLS)
+    faces = np.isin(kinds, SURFACE_CELLS) & (cell_sizes(grid) >= 3)
     if np.all(kinds == pv.CellType.TRIANGLE):
         cells = grid.cell_connectivity.reshape(-1, 3).astype(np.int64)
         return Surface(points, cells, point_data=_arrays(grid.point_data), cell_data=_arrays(grid.cell_data))
