@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressu
 MODELS = {2: "airfoil", 3: "car"}
 MORE = 4  # times as many points as a training step saw, from the same distribution: their means scatter half as much
 SEED = 0
+STILL_ON_WALLS = ("U", "nut")
 CHUNK = 65536  # points at a time, at most
 _BYTES = 64  # a point and channel take while they are worked on
 Answer = TypeVar("Answer")
@@ -180,6 +181,8 @@ class Predictor:
         for name, values in fields.items():
             if field_spec(name).where == "surface" and not places.surface.any():
                 continue
+            if name in STILL_ON_WALLS:
+                values[places.surface] = 0.0
             turn = field_spec(name).vector
             turned[name] = prepared.body.turn_to_file(values).astype(np.float32) if turn else values[:, 0]
         return turned
@@ -271,7 +274,7 @@ def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate") -> Plac
             remedy='train it with training.sampling = "density", skin_points and points',
         )
     length = stream.length
-    scaled = surface.transformed(np.eye(surface.dimension), np.zeros(surface.dimension), 1 / length)
+    scaled = _in_order(surface.transformed(np.eye(surface.dimension), np.zeros(surface.dimension), 1 / length))
     skin = surroundings.on_skin(scaled, MORE * plan.skin, SEED)
     off = surroundings.around(around.region(surface.dimension), scaled, MORE * plan.around, SEED + 1)
     return Places(
@@ -281,6 +284,16 @@ def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate") -> Plac
         distance=np.concatenate([np.zeros(len(skin.points)), off.distance]).astype(np.float32) * np.float32(length),
         conditions=stream,
     )
+
+
+def _in_order(surface: Surface) -> Surface:
+    """The surface with its cells, and their corners, in an order that the file's has no part in."""
+    keys = np.round(surface.points, 9) @ np.array([1.0, np.pi, np.e])[: surface.dimension]
+    first = np.argmin(keys[surface.cells], axis=1)[:, None]
+    cells = np.take_along_axis(surface.cells, (first + np.arange(surface.dimension)) % surface.dimension, axis=1)
+    if surface.dimension == 2:  # a segment turned around would face the other way
+        cells = surface.cells
+    return replace(surface, cells=cells[np.lexsort(keys[cells].T)])
 
 
 def usual_stream(surrogate: "Surrogate", body: Body) -> Conditions:

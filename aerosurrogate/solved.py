@@ -33,6 +33,7 @@ VELOCITIES = ("u", "velocity", "umean", "umeantrim")
 AIRFRANS = re.compile(r"airFoil2D_SST_(?P<speed>[\d.]+)_(?P<alpha>-?[\d.]+)_")
 AIRFRANS_DENSITY, AIRFRANS_VISCOSITY = 1.184, 1.56e-5
 FLAT = 1e-6  # of the domain's size: how near to a plane of its box a face must lie to belong to it
+_PIXEL = 8  # VTK's quad whose last two corners come in the other order
 _OWNER_VELOCITY, _OWNER_DISTANCE = "near-wall velocity", "near-wall distance"
 
 
@@ -182,7 +183,9 @@ def _boundary_lines(mesh: Any) -> tuple[Surface, NDArray[np.int64]]:
     """Sides of flat cells that belong to one cell only."""
     from vtkmodules.util.numpy_support import vtk_to_numpy
 
-    offset, corner = vtk_to_numpy(mesh.GetCells().GetOffsetsArray()), np.asarray(mesh.cell_connectivity)
+    offset, corner = vtk_to_numpy(mesh.GetCells().GetOffsetsArray()), np.array(mesh.cell_connectivity)
+    third = offset[:-1][mesh.celltypes == _PIXEL] + 2
+    corner[third], corner[third + 1] = corner[third + 1], corner[third].copy()
     owner = np.repeat(np.arange(mesh.n_cells), np.diff(offset))
     following = np.arange(1, len(corner) + 1)
     following[offset[1:] - 1] = offset[:-1]

@@ -1,0 +1,249 @@
+"""A prediction does not depend on how a file is written, and comes back in the file's own axes and units."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pyvista as pv
+from small_models import save_small
+from typer.testing import CliRunner
+
+from aerosurrogate.cli import app
+from aerosurrogate.coeffs import Settings, coeffs
+from aerosurrogate.errors import InputError
+from aerosurrogate.flow import StreamOptions
+from aerosurrogate.predict import Predictor, Wanted, predict
+
+SAMPLE = Path(__file__).parents[1] / "sample_meshes" / "car.stl"
+KEYS = ("cd", "cl", "cm", "cd_integrated", "cl_integrated", "cd_friction", "area_m2", "length_m", "drag_n")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("predict")
+
+
+@pytest.fixture(scope="module")
+def model(folder) -> str:
+    return save_small(folder, 3)
+
+
+@pytest.fixture(scope="module")
+def airfoil_model(folder) -> str:
+    return save_small(folder, 2)
+
+
+@pytest.fixture(scope="module")
+def car(folder) -> Path:
+    """A box with a cabin, 4 m long, as a plain STL file: quick to predict."""
+    body = pv.Box((-2, 2, -0.8, 0.8, 0.2, 0.9), level=11).triangulate()
+    body.points[:, 2] += np.where(body.points[:, 2] > 0.85, 0.5 * np.exp(-(body.points[:, 0] ** 2)), 0)
+    path = folder / "car.stl"
+    body.save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def plain(car, model) -> dict:
+    return row_of(car, model)
+
+
+def row_of(path: Path, model: str, **stream: object) -> dict:
+    return coeffs([str(path)], Settings(StreamOptions(**stream), model=model)).rows[0]
+
+
+def same(found: dict, expected: dict, rel: float = 1e-4) -> None:
+    for key in KEYS:
+        assert found[key] == pytest.approx(expected[key], rel=rel, abs=1e-6), key
+
+
+def test_fields_file_gives_the_coefficients_of_the_shape(car, model, plain, folder):
+    out = folder / "fields.vtu"
+    written = predict([str(car)], out, StreamOptions(), model=model)
+    again = row_of(out, model)
+    same(again, plain, rel=1e-6)
+    assert written.rows[str(car)]["cd"] == plain["cd"]
+    mesh = pv.read(out)
+    assert {"region", "p", "Cp", "U", "wallShearStress"} <= set(mesh.cell_data)
+    assert "p: Pa" in mesh.field_data["units"]
+    assert mesh.field_data["cd"][0] == pytest.approx(plain["cd"])
+    assert set(np.unique(mesh["region"])) == {0, 1, 2}
+    skin = mesh.extract_cells(mesh["region"] == 0)
+    assert skin.n_cells == pv.read(car).n_cells
+    assert np.all(skin["U"] == 0)
+    assert np.all(mesh["U"][mesh["region"] > 0].any(axis=1))
+    q = 0.5 * plain["density"] * plain["speed"] ** 2
+    assert np.allclose(mesh["Cp"] * q, mesh["p"], rtol=1e-5)
+
+
+def test_the_order_of_points_and_faces_does_not_matter(car, model, plain, folder):
+    mesh = pv.read(car).clean()
+    random = np.random.default_rng(0)
+    shuffle = random.permutation(mesh.n_points)
+    faces = np.argsort(shuffle)[mesh.regular_faces][random.permutation(mesh.n_cells)]
+    faces = np.stack([np.roll(face, random.integers(3)) for face in faces])
+    path = folder / "shuffled.vtp"
+    pv.PolyData.from_regular_faces(mesh.points[shuffle], faces).save(path)
+    same(row_of(path, model), plain)
+
+
+def test_axes_units_and_place_do_not_matter(car, model, plain, folder):
+    mesh = pv.read(car)
+    turned = mesh.copy()
+    turned.points = 1000 * (mesh.points[:, [1, 2, 0]] + [3.0, 0.0, -7.0])
+    path = folder / "turned.stl"
+    turned.save(path)
+    same(row_of(path, model, flow="+z", up="+y", units="mm"), plain, rel=2e-3)
+
+
+def test_chunks_do_not_matter(car, model):
+    whole, parts = (
+        Predictor(model).predict(str(car), StreamOptions(), Wanted(surface_only=True, chunk=size))
+        for size in (None, 97)
+    )
+    q = whole.conditions.dynamic_pressure
+    assert np.abs(whole.skin["p"] - parts.skin["p"]).max() < 1e-4 * q
+    assert whole.direct["drag"] == pytest.approx(parts.direct["drag"], rel=1e-5)
+
+
+def test_a_finer_mesh_of_the_same_shape_has_the_same_drag(car, model, plain, folder):
+    fine = pv.read(car).subdivide(1)
+    path = folder / "fine.stl"
+    fine.save(path)
+    finer = row_of(path, model)
+    assert finer["cd"] == pytest.approx(plain["cd"], rel=0.03)
+    assert finer["area_m2"] == pytest.approx(plain["area_m2"], rel=1e-3)
+
+
+def test_a_grid_and_the_users_own_mesh_hold_the_same_fields(car, model, folder):
+    out = folder / "grid.vtu"
+    predict([str(car)], out, StreamOptions(), Wanted(grid=(12, 6, 5)), model=model)
+    grid = pv.read(out)
+    cells = grid.extract_cells(grid["region"] == 1)
+    assert 200 < cells.n_cells < 12 * 6 * 5  # those inside the body are left out
+    mine = folder / "mine.vtu"
+    cells.extract_cells(range(0, cells.n_cells, 7)).save(mine)
+    answer = folder / "answer.vtu"
+    predict([str(car)], answer, StreamOptions(), points=mine, model=model)
+    mesh = pv.read(answer)
+    assert np.allclose(mesh["U"], cells["U"][::7], atol=1e-3)
+    assert np.allclose(mesh["p"], cells["p"][::7], atol=1e-2)
+    assert "cd" in mesh.field_data
+
+
+def test_points_inside_the_body_have_no_answer_and_the_wall_stands_still(car, model, folder):
+    points = pv.PolyData([[0.0, 0.0, 0.5], [0.0, 0.0, 0.2], [-3.0, 0.0, 0.5]])
+    points["id"] = [0, 1, 2]
+    path = folder / "points.vtp"
+    points.save(path)
+    out = folder / "at_points.vtu"
+    predict([str(car)], out, StreamOptions(), points=path, model=model)
+    found = pv.read(out)
+    assert np.isnan(found["U"][0]).all()
+    assert np.all(found["U"][1] == 0)
+    assert np.linalg.norm(found["U"][2]) > 0
+
+
+def test_airfoils_are_predicted_by_name_and_by_coordinates(airfoil_model, folder):
+    from aerosurrogate.mesh.airfoil import naca
+
+    settings = Settings(StreamOptions(alpha=4.0, reynolds=3e6), model=airfoil_model)
+    curve = naca("2412")
+    path = folder / "section.dat"
+    path.write_text("a section\n" + "\n".join(f"{x:.9f} {y:.9f}" for x, y in 2.0 * curve))
+    named, given = (coeffs([name], settings).rows[0] for name in ("naca2412", str(path)))
+    assert given["length_m"] == pytest.approx(2.0, rel=1e-3)
+    assert given["reynolds"] == pytest.approx(3e6)
+    for key in ("cd", "cl", "cd_integrated"):
+        assert given[key] == pytest.approx(named[key], rel=2e-3, abs=1e-4), key
+    out = folder / "section.vtu"
+    predict(["naca2412"], out, settings.stream, model=airfoil_model)
+    same(coeffs([str(out)], Settings(model=airfoil_model)).rows[0], named, rel=1e-6)
+    mesh = pv.read(out)
+    assert np.isclose(mesh.extract_cells(mesh["region"] == 1).area, 6 * 3, rtol=0.01)  # all of the box but the section
+
+
+def test_a_section_turned_in_its_file_has_the_lift_of_the_turned_stream(airfoil_model, folder):
+    from aerosurrogate.mesh.airfoil import naca
+
+    angle = np.radians(5)
+    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])  # nose up by 5 degrees
+    path = folder / "nose_up.dat"
+    path.write_text("\n".join(f"{x:.9f} {y:.9f}" for x, y in naca("0012") @ turn.T + 3.0))
+    nose_up, level = (
+        coeffs([name], Settings(StreamOptions(alpha=alpha), model=airfoil_model)).rows[0]
+        for name, alpha in ((str(path), 1.0), ("naca0012", 6.0))
+    )
+    for key in ("cd", "cl", "cm", "cl_integrated"):
+        assert nose_up[key] == pytest.approx(level[key], rel=5e-3, abs=1e-4), key
+    assert any("degrees off the x axis" in note for note in nose_up["notes"])
+
+
+@pytest.mark.parametrize(
+    ("make", "stream", "words"),
+    [
+        (lambda m: m.scale(1000.0), {}, "--units mm"),
+        (lambda m: m, {"alpha": 5.0}, "airfoils"),
+        (lambda m: m, {"speed": -3.0}, "--speed"),
+        (lambda m: m, {"flow": "+x", "up": "-x"}, "--flow"),
+        (lambda m: m, {"ground": "deep"}, "--ground"),
+    ],
+)
+def test_refusals_name_the_option_that_settles_them(make, stream, words, car, model, folder):
+    path = folder / "refused.stl"
+    make(pv.read(car)).save(path)
+    with pytest.raises(InputError, match=words):
+        row_of(path, model, **stream)
+
+
+def test_a_shape_of_the_wrong_dimension_is_refused(car, airfoil_model):
+    with pytest.raises(InputError, match="--model"):
+        row_of(car, airfoil_model)
+
+
+def test_fields_predicted_at_another_speed_are_not_passed_off(car, model, folder):
+    out = folder / "slow.vtu"
+    predict([str(car)], out, StreamOptions(speed=25), Wanted(surface_only=True), model=model)
+    assert row_of(out, model)["speed"] == 25
+    with pytest.raises(InputError, match="predict again"):
+        row_of(out, model, speed=30)
+
+
+def test_one_bad_file_does_not_stop_the_others(car, model, folder):
+    bad = folder / "bad.stl"
+    bad.write_bytes(b"")
+    out = folder / "many"
+    args = [str(car), str(bad), str(folder / "absent.stl"), "--model", model]
+    result = CliRunner().invoke(app, ["predict", *args, "--out", str(out), "--surface-only", "--json"])
+    assert isinstance(result.exception, InputError)  # exit code 2
+    document = json.loads(result.stdout)
+    assert [d["name"] for d in document["designs"]] == ["car"]
+    assert set(document["failed"]) == {str(bad), str(folder / "absent.stl")}
+    assert (out / "car.vtu").is_file()
+    assert [p.name for p in out.iterdir()] == ["car.vtu"]
+
+
+def test_ranking_is_best_first_and_json_holds_what_is_promised(car, model, folder):
+    taller = pv.read(car).scale([1.0, 1.0, 1.3])
+    path = folder / "taller.stl"
+    taller.save(path)
+    result = CliRunner().invoke(app, ["coeffs", str(car), str(path), "--model", model, "--json"])
+    document = json.loads(result.stdout)
+    rows = document["designs"]
+    assert [r["rank"] for r in rows] == [1, 2]
+    assert rows[0]["cd"] <= rows[1]["cd"]
+    promised = {
+        "name", "file", "rank", "cd", "cl", "cm", "drag_n", "lift_n", "cd_integrated", "cl_integrated", "cd_pressure",
+        "cd_friction", "area_m2", "trust",
+    }  # fmt: skip
+    assert promised <= set(rows[0])
+    assert {"speed", "density", "flow", "up"} <= set(document["reference"])
+    worst_first = coeffs([str(car), str(path)], Settings(model=model), sort="-cd").rows
+    assert [r["name"] for r in worst_first] == [r["name"] for r in reversed(rows)]
+
+
+def test_a_car_of_several_pieces_is_predicted_as_their_union(model):
+    row = row_of(SAMPLE, model)
+    assert any("inside another piece" in note for note in row["notes"])
+    assert any("ground at the file's zero height" in note for note in row["notes"])
