@@ -10,7 +10,7 @@ from typing import TypeVar
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
-_PRELOADED = ["aerosurrogate.data.prepare", "aerosurrogate.data.thinning"]
+_PRELOADED = [f"aerosurrogate.data.{name}" for name in ("prepare", "thinning", "readers.vtk")]  # and all they import
 
 
 def spread(

@@ -23,7 +23,7 @@ from scipy.spatial import KDTree
 
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options
-from aerosurrogate.data.readers.meshes import Points, array, flow_case, vertex_volumes
+from aerosurrogate.data.readers.meshes import Points, array, flow_case, offsets, vertex_volumes
 from aerosurrogate.data.splits import Splits, four_to_one
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow import Conditions
@@ -120,7 +120,7 @@ def _wall_shear(grid: pv.UnstructuredGrid, skin: NDArray[np.intp], vectors: NDAr
     normals = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(float).tiny)
     touching = np.zeros(grid.n_points, bool)
     touching[skin] = True
-    cells = np.add.reduceat(touching[grid.cell_connectivity], grid.offset[:-1]) > 0
+    cells = np.add.reduceat(touching[grid.cell_connectivity], offsets(grid)[:-1]) > 0
     near = grid.extract_cells(np.flatnonzero(cells))
     gradient = np.asarray(near.compute_derivative(scalars="U", gradient="grad").point_data["grad"])
     place = np.full(grid.n_points, -1)

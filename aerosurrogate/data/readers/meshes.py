@@ -42,9 +42,14 @@ def at_faces(surface: Surface, fields: dict[str, NDArray[Any]]) -> Points:
 
 def vertex_volumes(grid: pv.UnstructuredGrid) -> Floats:
     """(n,) each cell's volume (area, where cells are flat) shared equally among its corners."""
-    counts = np.diff(grid.offset)
+    counts = np.diff(offsets(grid))
     share = np.repeat(cell_volumes(grid) / np.maximum(counts, 1), counts)
     return np.bincount(grid.cell_connectivity, share, grid.n_points).astype(float)
+
+
+def offsets(grid: pv.UnstructuredGrid) -> NDArray[np.int64]:
+    """(m + 1,) where each cell's corners begin in the connectivity."""
+    return np.asarray(pv.convert_array(grid.GetCells().GetOffsetsArray()))
 
 
 def cell_volumes(grid: pv.UnstructuredGrid) -> Floats:
