@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from aerosurrogate.flow import StreamOptions
 from aerosurrogate.mesh.orient import open_edges, shared_too_often
+from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.simulate import car_shapes, cars
+from aerosurrogate.simulate.driver import own_design
 
 KINDS = list(car_shapes.RANGES)
 EACH = 4  # bodies of a kind
@@ -112,3 +115,18 @@ def test_silhouettes_leave_out_what_lies_below_the_ground():
     seen = cars.frontal_area(with_wheels) - cars.frontal_area(without)
     tread = 2 * 0.62 * shape.wheel_radius
     assert 0.7 * tread * shape.clearance < seen < 1.3 * tread * (shape.clearance + 0.1)
+
+
+def test_the_users_own_body_is_set_into_the_cars_frame(tmp_path):
+    car = car_shapes.surface(car_shapes.AhmedShape(slant=25.0))
+    # In mm, driving towards +y with its floor 2 m above the file's zero.
+    turned = car.points[:, [1, 0, 2]] * [1.0, -1.0, 1.0]
+    turned = turned @ np.diag([-1.0, 1.0, 1.0]) + np.array([3.0, 1.0, 2.0])
+    write_mesh(car_shapes.Surface(1000 * turned, car.cells[:, ::-1]), tmp_path / "own.stl")
+    stream = StreamOptions(speed=40.0, flow="-y", up="+z", ground="1950", units="mm")
+    design = own_design(str(tmp_path / "own.stl"), stream)
+    assert design.conditions.length == pytest.approx(1.044, abs=1e-6)
+    found = cars.body_of(design)
+    assert found.volume == pytest.approx(car.volume, rel=1e-5)
+    assert found.bounds == pytest.approx(car.bounds + np.array([0.0, 0.0, 0.05]), abs=1e-5)
+    assert found.points[found.points[:, 0] > 0.5219, 2].max() < 0.338, "the slanted end lies downstream"

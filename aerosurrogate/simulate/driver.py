@@ -126,7 +126,7 @@ def _designs(
         return list(designs_of(spec, count or spec.count)), level, f"{sources[0]}, seed {spec.seed}"
     if count is not None:
         raise InputError("--count belongs to a spec", seen=count, remedy="leave it out: every shape is solved once")
-    designs = [_own_design(source, stream) for source in sources]
+    designs = [own_design(source, stream) for source in sources]
     names = [design.name for design in designs]
     if twice := {name for name in names if names.count(name) > 1}:
         raise InputError("shapes of the same name", seen=", ".join(sorted(twice)), remedy="rename the files")
@@ -159,7 +159,7 @@ def _file_designs(spec: Spec, count: int) -> Iterator[Design]:
     )
     ranges = usual | _known(spec, usual)
     for index in range(count):
-        design = _own_design(spec.file, StreamOptions(**draw_uniform(ranges, spec.generator(index))))
+        design = own_design(spec.file, StreamOptions(**draw_uniform(ranges, spec.generator(index))))
         yield Design(spec.case_name(index), design.family, design.parameters, design.conditions, design.file)
 
 
@@ -179,7 +179,7 @@ def _is_section(source: str) -> bool:
     return naca_digits(source) is not None or source.lower().endswith((".dat", ".txt"))
 
 
-def _own_design(source: str, stream: StreamOptions) -> Design:
+def own_design(source: str, stream: StreamOptions) -> Design:
     """A shape of the user's, as it is, in the stream that was asked for."""
     name = source.replace(":", "_") if naca_digits(source) else Path(source).stem
     if _is_section(source):
