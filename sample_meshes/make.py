@@ -1,25 +1,23 @@
 """Makes the shapes of this folder and solves the cars: STL files and truth.csv, and two airfoil sections.
 
-    python sample_meshes/make.py RUN_DIR        # about a minute a design, one core; needs OpenFOAM
+    python sample_meshes/make.py RUN_DIR        # about a minute a design, one core; needs OpenFOAM; resumes
 
 One car and variations of it that an engineer would try, and the other kinds, all at 30 m/s. None is a member of the
 training set.
 """
 
 import csv
-import shutil
 import sys
 from math import comb
 from pathlib import Path
 
 import numpy as np
 
-from aerosurrogate import console
-from aerosurrogate.flow import Conditions
+from aerosurrogate.flow import StreamOptions
 from aerosurrogate.mesh.airfoil import naca
 from aerosurrogate.mesh.write import write_mesh
-from aerosurrogate.simulate import car_shapes, cars
-from aerosurrogate.simulate.spec import Design
+from aerosurrogate.simulate import car_shapes
+from aerosurrogate.simulate.driver import show, simulate
 from aerosurrogate.writing import replacing
 
 HERE = Path(__file__).parent
@@ -107,18 +105,14 @@ def write_sections() -> None:
 
 def main(run_dir: Path) -> None:
     write_sections()
-    rows = []
-    for name, parameters in DESIGNS.items():
-        shape = car_shapes.shape_of(parameters)
-        write_mesh(car_shapes.surface(shape), HERE / f"{name}.stl")
-        conditions = Conditions(speed=SPEED, length=shape.length, ground=True)
-        folder = run_dir / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        solution = cars.solve(Design(name, "car", parameters, conditions), folder)
-        truth = solution.case.reference
-        console.note(f"{name}: cd {truth['cd']:.4f}  cl {truth['cl']:.4f}  {solution.reason or 'converged'}")
-        rows.append([name, f"{truth['cd']:.4f}", f"{truth['cl']:.4f}"])
+    files = [HERE / f"{name}.stl" for name in DESIGNS]
+    for parameters, file in zip(DESIGNS.values(), files, strict=True):
+        write_mesh(car_shapes.surface(car_shapes.shape_of(parameters)), file)
+    outcomes = simulate([str(file) for file in files], run_dir, jobs=1, stream=StreamOptions(speed=SPEED))
+    show(outcomes)
+    rows = [
+        [o.name, f"{o.reference['cd']:.4f}", f"{o.reference['cl']:.4f}"] for o in outcomes if o.state == "converged"
+    ]
     with replacing(HERE / "truth.csv") as temporary, temporary.open("w", newline="") as out:
         csv.writer(out).writerows([["name", "cd", "cl"], *rows])
 
