@@ -40,8 +40,8 @@ RANGES: dict[str, Range] = {
 }
 MESHES: dict[Fidelity, Resolution] = {
     "fast": Resolution(56, 32, 60),
-    "standard": Resolution(80, 44, 80),
-    "fine": Resolution(120, 64, 120),
+    "standard": Resolution(80, 44, 88),
+    "fine": Resolution(120, 64, 132),
 }
 CURVE_POINTS = 400
 REFLEX_LIMIT = 7.0  # twentieths of the chord

@@ -19,6 +19,7 @@ from scipy.optimize import brentq
 from aerosurrogate.simulate import openfoam
 
 Array = np.ndarray
+SPREAD = 1.0  # distance in zeta at which lines turn to even steps; nearer they are those of the mapping: orthogonal
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,7 @@ class Resolution:
     side: int
     wake: int
     across: int
-    far: float = 300.0
-    widen: float = 1e-4  # distance of the far field in chords
+    far: float = 4000.0  # distance of the far field in chords
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _lines(base: Array, height: Array, resolution: Resolution) -> Array:
     reach = (0.1 * np.abs(base))[:, None]
     shift = -np.tan(_lean(base))[:, None] * reach * (1 - np.exp(-distance / reach))
     # Far out, the clusters of lines at nose and trailing edge spread into even steps.
-    spread = distance**2 / (distance**2 + 1)
+    spread = distance**2 / (distance**2 + SPREAD**2)
     spacing = np.log(np.diff(base.real))
     even = np.exp(gaussian_filter1d(spacing, resolution.side / 5, mode="nearest"))
     even = np.concatenate([[0.0], np.cumsum(even)]) * np.ptp(base.real) / even.sum() + base.real[0]
