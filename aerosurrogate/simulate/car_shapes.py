@@ -334,27 +334,23 @@ def _rounding(x: Floats, radius: float) -> Floats:
 
 
 def _rounded_half(half: float, low: float, high: float, r_low: float, r_high: float) -> tuple[Floats, Floats]:
-    """y and z of the right half of a rounded rectangle, bottom middle to top middle; the same count for all."""
+    """y and z of the right half of a rounded rectangle, bottom middle to top middle; the same count for all radii > 0.
+
+    Corners of radius 0 stand once.
+    """
     limit = 0.45 * min(high - low, half)
     r_low, r_high = min(r_low, limit), min(r_high, limit)
-    corner = np.linspace(0, np.pi / 2, 7)[1:-1] if r_high > 0 else np.empty(0)
-    up = np.linspace(0, 1, 11 if r_high > 0 else 14)
-    across = np.linspace(0, 1, 10)
-    y = np.concatenate([
-        across * (half - r_low),
-        half - r_low + r_low * np.sin(corner),
-        np.full(len(up), half)[0 if r_high > 0 else 1 :],
-        half - r_high + r_high * np.cos(corner),
-        across[::-1][0 if r_high > 0 else 1 :] * (half - r_high),
-    ])  # fmt: skip
-    z = np.concatenate([
-        np.full(len(across), low),
-        low + r_low * (1 - np.cos(corner)),
-        (low + r_low + up * (high - low - r_low - r_high))[0 if r_high > 0 else 1 :],
-        high - r_high + r_high * np.sin(corner),
-        np.full(len(across), high)[0 if r_high > 0 else 1 :],
-    ])  # fmt: skip
-    return y, z
+    turn = np.linspace(0, np.pi / 2, 7)[1:-1]
+    up, across = np.linspace(0, 1, 11), np.linspace(0, 1, 10)
+    flat = np.ones(len(across))
+    y = [across * (half - r_low), half - r_low * (1 - np.sin(turn)), np.full(len(up), half)]
+    y += [half - r_high * (1 - np.cos(turn)), across[::-1] * (half - r_high)]
+    z = [low * flat, low + r_low * (1 - np.cos(turn)), low + r_low + up * (high - low - r_low - r_high)]
+    z += [high - r_high * (1 - np.sin(turn)), high * flat]
+    outline = np.stack([np.concatenate(y), np.concatenate(z)])
+    apart = np.linalg.norm(np.diff(outline), axis=0) > 1e-9
+    y_kept, z_kept = outline[:, np.concatenate([[True], apart])]
+    return y_kept, z_kept
 
 
 def _capped(rings: Floats) -> Floats:
