@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.statistics import add, table
@@ -84,6 +86,24 @@ def test_nonsense_in_place_of_a_data_file_is_reported(stored, damage):
     (folder / "a.safetensors").write_bytes(damage)
     with pytest.raises(InputError, match="damaged data file a"):
         Dataset(folder).case("one")
+
+
+@settings(max_examples=150, deadline=None)
+@given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255), in_header=st.booleans())
+def test_no_changed_byte_ever_changes_what_is_read(tmp_path_factory, place, flip, in_header):
+    folder = tmp_path_factory.mktemp("store")
+    case = shuffled(make_case(300), seed=0)
+    write_manifest(folder, Manifest(cases=write_shard(folder / "a.safetensors", [case])))
+    data = bytearray((folder / "a.safetensors").read_bytes())
+    span = 8 + int.from_bytes(data[:8], "little") if in_header else len(data)
+    data[int(place * span)] ^= flip
+    (folder / "a.safetensors").write_bytes(data)
+    try:
+        back = Dataset(folder).case("one")
+    except InputError:
+        return
+    for key, array in case.arrays().items():
+        assert np.array_equal(array, back.arrays()[key]), key
 
 
 def test_rows_of_zeros_take_no_space_and_come_back(tmp_path):

@@ -86,6 +86,7 @@ def write_shard(
         entries[case.name] = _entry(case, path.name) | {"check": _joint_check(own)} | (extra or {}).get(case.name, {})
     metadata = {"schema": str(SCHEMA), "cases": json.dumps(entries)}
     metadata |= {"rows": json.dumps(rows), "checks": json.dumps(checks), "moments": json.dumps(sums)}
+    metadata["guard"] = _guard(metadata, {name: (array.dtype.name, array.shape) for name, array in tensors.items()})
     with replacing(path) as temporary:
         temporary.write_bytes(save(tensors, metadata))  # save_file would hide the file from other users
     return entries
@@ -110,6 +111,12 @@ def _blocks(array: NDArray) -> Iterable[bytes]:
 def _joint_check(checks: list[list[int]]) -> int:
     """One check sum for all arrays of a case, so that a manifest knows its data."""
     return zlib.crc32(json.dumps(checks).encode())
+
+
+def _guard(metadata: dict[str, str], layout: dict[str, tuple[str, tuple[int, ...]]]) -> str:
+    """A check sum of what a shard's header says about its arrays, themselves guarded block by block."""
+    told = [metadata[key] for key in ("cases", "rows", "checks", "moments")]
+    return str(zlib.crc32(json.dumps([*told, sorted(layout.items())]).encode()))
 
 
 def _entry(case: Case, shard: str) -> dict[str, Any]:
@@ -189,6 +196,9 @@ def read_shard(path: Path) -> tuple[dict[str, StoredArray], dict[str, dict[str, 
             header = json.loads(file.read(length))
         data = np.memmap(path, np.uint8, "r")[8 + length :]
         metadata = header.pop("__metadata__")
+        layout = {name: (np.dtype(_DTYPES[e["dtype"]]).name, tuple(e["shape"])) for name, e in header.items()}
+        if metadata.get("guard", guard := _guard(metadata, layout)) != guard:
+            _damaged(path, "its header was changed")
         checks, rows = json.loads(metadata["checks"]), json.loads(metadata["rows"])
         arrays = {}
         for name, entry in header.items():

@@ -80,5 +80,5 @@ def recognise(source: Path) -> str:
     raise InputError(
         "cannot tell what kind of data this is",
         seen=source,
-        remedy=f"name it with --format ({', '.join(FORMATS[1:])}); the files of each are listed in the documentation",
+        remedy=f"name it with --format ({', '.join(FORMATS[1:])})",
     )

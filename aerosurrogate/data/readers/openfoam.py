@@ -159,10 +159,12 @@ def _axes(stream: NDArray[Any], case: Path) -> tuple[str, str]:
 
 
 def _ground(volume: Volume, skin: Surface, up: str) -> str:
-    """Height of the domain's floor if the body is near it."""
+    """Height of the domain's floor, if that is a wall within a body length of the body, or any floor close to it."""
     axis = "xyz".index(up[1])
-    floor = float(_box(volume)[0][axis])
-    return f"{floor:.9g}" if skin.bounds[0][axis] - floor <= 0.15 * skin.length else "none"
+    low, high = _box(volume)
+    walls = [patch for name, patch in volume.patches.items() if volume.kinds.get(name) == "wall"]
+    reach = 1.0 if any(_side(patch, low, high) == (axis, False) for patch in walls) else 0.15
+    return f"{low[axis]:.9g}" if skin.bounds[0][axis] - low[axis] <= reach * skin.length else "none"
 
 
 def _halved(volume: Volume, skin: Surface) -> bool:
