@@ -16,9 +16,11 @@ from scipy.interpolate import CubicSpline
 from scipy.ndimage import gaussian_filter1d
 from scipy.optimize import brentq
 
+from aerosurrogate.errors import InputError
 from aerosurrogate.simulate import openfoam
 
 Array = np.ndarray
+BLUNT = 0.03  # chords: the thickest trailing edge that is closed
 SPREAD = 1.0  # distance in zeta at which lines turn to even steps; nearer they are those of the mapping: orthogonal
 
 
@@ -68,9 +70,7 @@ def grid(curve: Array, resolution: Resolution, first_cell: float, wake_angle: fl
 
     `first_cell`: height of the cells at the wall in chords. `wake_angle`: direction in radians to which the cut turns.
     """
-    z = curve[:, 0] + 1j * curve[:, 1]
-    z = np.append(z, z[0])
-    z = _sharp(z)
+    z = _sharp(curve[:, 0] + 1j * curve[:, 1])
     nose = int(np.argmin(z.real))
     z0 = _root_point(z, nose)
     # From the lower to the upper side: angles around z0 run from 2 pi (below) to 0 (above).
@@ -87,30 +87,32 @@ def grid(curve: Array, resolution: Resolution, first_cell: float, wake_angle: fl
 
 
 def _sharp(z: Array) -> Array:
-    """Close a blunt trailing edge by taking its thickness off linearly along the chord."""
-    first, last = z[0], z[-2]
-    gap = first - last
-    if abs(gap) > 0.03 or abs(gap.real) > 0.2 * abs(gap) + 1e-12 or len(z) < 8:
-        return z  # already sharp: the neighbour of the trailing edge is a point of the lower side
+    """The outline from trailing edge to trailing edge; a blunt one is closed by taking its thickness off linearly."""
+    gap = z[0] - z[-1]
+    if abs(gap.real) > 0.2 * abs(gap):  # the last point is one of the lower side, the edge is sharp
+        return np.append(z, z[0])
+    if abs(gap) > BLUNT:
+        raise InputError(
+            "the trailing edge is too thick for this kind of grid",
+            seen=f"{abs(gap):.1%} of the chord",
+            remedy=f"give a section with at most {BLUNT:.0%}",
+        )
     nose = int(np.argmin(z.real))
-    upper, lower = z[: nose + 1], z[nose:-1]
-    upper = upper - 0.5 * gap * upper.real
-    lower = lower + 0.5 * gap * lower.real
-    return np.concatenate([upper, lower[1:]])
+    side = np.where(np.arange(len(z)) < nose, 0.5, -0.5)
+    side[nose] = 0.0
+    return z - side * gap * z.real
 
 
 def _root_point(z: Array, nose: int) -> complex:
     """Half a nose radius behind the nose, on the mean line; the radius from the thickness at 0.5 % of the chord."""
     x_nose = z[nose].real
 
-    def sides(x: float) -> tuple[float, float]:
-        upper, lower = z[nose::-1], z[nose:]
-        return tuple(float(np.interp(x, s.real, s.imag)) for s in (upper, lower))  # type: ignore[return-value]
+    def sides(x: float) -> Array:
+        return np.array([np.interp(x, side.real, side.imag) for side in (z[nose::-1], z[nose:])])
 
-    up, low = sides(x_nose + 0.005)
-    radius = min(((up - low) / 2) ** 2 / (2 * 0.005), 0.1)
-    up, low = sides(x_nose + radius / 2)
-    return complex(x_nose + radius / 2, (up + low) / 2)
+    half_thickness = -0.5 * np.diff(sides(x_nose + 0.005))[0]
+    radius = min(half_thickness**2 / (2 * 0.005), 0.1)
+    return complex(x_nose + radius / 2, sides(x_nose + radius / 2).mean())
 
 
 def _base_line(
@@ -208,42 +210,38 @@ def write(grid: CGrid, case: Path) -> None:
     points = np.concatenate([np.c_[flat, np.zeros(layer)], np.c_[flat, np.ones(layer)]])
     cell = np.arange(ni * nj).reshape(ni, nj)
 
-    def wall(a: Array, b: Array) -> Array:
-        """Faces (n, 4) over the edges from a to b: their normal points to the right of a -> b."""
+    def over(a: Array, b: Array) -> Array:
+        """Faces (n, 4) over the edges from nodes a to nodes b; their normals point to the right of the way."""
         a, b = a.ravel(), b.ravel()
         return np.stack([a, b, b + layer, a + layer], axis=1)
 
-    inner = [
-        (wall(node[1:-1, :-1], node[1:-1, 1:]), cell[:-1], cell[1:]),  # to the next column
-        (wall(node[1:, 1:-1], node[:-1, 1:-1]), cell[:, :-1], cell[:, 1:]),  # to the next row
-        (wall(node[:wake, 0], node[1 : wake + 1, 0]), cell[:wake, 0], cell[: -wake - 1 : -1, 0]),  # across the cut
+    inner = [  # faces, owner, neighbour: to the next column, to the next row, across the cut
+        (over(node[1:-1, :-1], node[1:-1, 1:]), cell[:-1].ravel(), cell[1:].ravel()),
+        (over(node[1:, 1:-1], node[:-1, 1:-1]), cell[:, :-1].ravel(), cell[:, 1:].ravel()),
+        (over(node[:wake, 0], node[1 : wake + 1, 0]), cell[:wake, 0], cell[: -wake - 1 : -1, 0]),
     ]
-    faces, owner, neighbour = (
-        np.concatenate([np.asarray(part[k]).reshape(len(part[0]), -1) for part in inner]) for k in range(3)
-    )
-    order = np.lexsort((neighbour[:, 0], owner[:, 0]))
-    corners = [node[:-1, :-1], node[1:, :-1], node[1:, 1:], node[:-1, 1:]]
-    front = np.stack([c.ravel() for c in corners], axis=1)
+    faces, owner, neighbour = (np.concatenate(part) for part in zip(*inner, strict=True))
+    order = np.lexsort((neighbour, owner))  # OpenFOAM's own order
     body = slice(wake, ni - wake)
-    outer = [
-        wall(node[1:, -1], node[:-1, -1]),
-        wall(node[0, :0:-1], node[0, -2::-1]),
-        wall(node[-1, :-1], node[-1, 1:]),
+    wall = [(over(node[:-1, 0][body], node[1:, 0][body]), cell[body, 0])]
+    far = [
+        (over(node[1:, -1], node[:-1, -1]), cell[:, -1]),
+        (over(node[0, :0:-1], node[0, -2::-1]), cell[0, ::-1]),
+        (over(node[-1, :-1], node[-1, 1:]), cell[-1]),
     ]
-    outer_cells = [cell[:, -1], cell[0, ::-1], cell[-1]]
-    patches = {
-        "airfoil": ("wall", ni - 2 * wake),
-        "farfield": ("patch", sum(len(f) for f in outer)),
-        "sides": ("empty", 2 * ni * nj),
-    }
-    skin = wall(node[wake : ni - wake, 0], node[wake + 1 : ni - wake + 1, 0])
-    boundary = [skin, *outer, front[:, ::-1], front + layer]
-    boundary_cells = [cell[body, 0], *outer_cells, cell.ravel(), cell.ravel()]
+    corners = (node[:-1, :-1], node[1:, :-1], node[1:, 1:], node[:-1, 1:])
+    front = np.stack([corner.ravel() for corner in corners], axis=1)
+    sides = [(front[:, ::-1], cell.ravel()), (front + layer, cell.ravel())]
+    boundary = [*wall, *far, *sides]
     openfoam.write_mesh(
         case,
         points,
-        np.concatenate([faces[order], *boundary]),
-        np.concatenate([owner[order, 0], *boundary_cells]),
-        neighbour[order, 0],
-        patches,
+        np.concatenate([faces[order], *(part[0] for part in boundary)]),
+        np.concatenate([owner[order], *(part[1] for part in boundary)]),
+        neighbour[order],
+        {
+            "airfoil": ("wall", len(wall[0][0])),
+            "farfield": ("patch", sum(len(part[0]) for part in far)),
+            "sides": ("empty", 2 * ni * nj),
+        },
     )
