@@ -11,11 +11,11 @@ from aerosurrogate import forces
 from aerosurrogate.data.case import Case, field_spec
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow import Conditions, FlowAxes
-from aerosurrogate.mesh.distance import distance
+from aerosurrogate.mesh.distance import nearest
 from aerosurrogate.mesh.surface import Surface
 
 Floats = NDArray[np.float64]
-INSIDE = 1e-4  # body lengths: points deeper inside the body than this are not part of the flow
+TOUCHING = 1e-12  # body lengths
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,18 +79,17 @@ def flow_case(
 ) -> Case:
     """A body and the flow around it, everything in the model's frame and SI units.
 
-    Fields that only one of the two parts has are zero on the other, as is the velocity on the skin. Distances and
-    directions follow from `surface`; true coefficients from pressure and shear, where the area is known (2D, or
-    `reference["area"]`).
+    Fields that only one of the two parts has are zero on the other. No point of `around` lies inside the body.
+    Distances and directions follow from `surface`; true coefficients from pressure and shear, where the area is known
+    (2D, or `reference["area"]`).
     """
     d = surface.dimension
     notes = [*surface.notes, *(notes or [])]
     around = around or Points(np.empty((0, d)), np.empty(0))
-    away = distance(surface, around.points)
-    outside = away.distance > -INSIDE * surface.length
-    if not outside.all():
-        notes.append(f"{(~outside).sum():,} points inside the body left out")
-        around = around.take(outside)
+    gap, closest, cells = nearest(surface, around.points)
+    touching = gap <= TOUCHING * surface.length  # where rounding leaves no direction
+    away = (around.points - closest) / np.where(touching, 1.0, gap)[:, None]
+    away = np.where(touching[:, None], surface.normals[cells], away)
     n, m = len(skin.points), len(around.points)
     areas = np.linalg.norm(skin.sizes, axis=1)
     normals = skin.sizes / np.maximum(areas, np.finfo(float).tiny)[:, None]
@@ -108,9 +107,9 @@ def flow_case(
         name=name,
         points=both(skin.points, around.points),
         surface=np.arange(n + m) < n,
-        normals=both(normals, away.direction[outside]),
+        normals=both(normals, away),
         areas=both(areas, np.zeros(m)),
-        distance=both(np.zeros(n), np.maximum(away.distance[outside], 0)),
+        distance=both(np.zeros(n), gap),
         volumes=both(np.zeros(n), around.sizes) if around.sizes.any() else None,
         fields={key: both(values(skin, key), values(around, key)) for key in {**skin.fields, **around.fields}},
         conditions=conditions,

@@ -46,6 +46,7 @@ from aerosurrogate.data.readers.meshes import Points, at_faces, at_vertices, cel
 from aerosurrogate.data.splits import Splits, four_to_one
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow import DENSITY, VISCOSITY, Conditions, StreamOptions
+from aerosurrogate.mesh.distance import inside
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import UNITS, read_surface
 from aerosurrogate.mesh.surface import Surface
@@ -142,49 +143,45 @@ def batches(source: Path, options: Options) -> list[Batch]:
 
 
 def read(batch: Batch, name: str, options: Options) -> Case:
-    path = batch.files[0]
-    home = next((file.parent for file in batch.files if file.name == SETTINGS), path.parent)
+    path, *beside = batch.files
+    home = next((file.parent for file in beside if file.name == SETTINGS), path.parent)
     settings = settings_of(home)
     row = _table(home, settings).get(name, {})
+    said = settings.conditions.model_copy(update={k: v for k, v in row.items() if k in _Conditions.model_fields})
     units = options.units or settings.units
     surface = read_surface(path, units)
-    said = settings.conditions.model_copy(update={k: v for k, v in row.items() if k in _Conditions.model_fields})
     stream = StreamOptions(flow=settings.axes.flow, up=settings.axes.up, ground=str(said.ground), units=units)
     body = set_in_stream(surface, stream, str(path))
-    conditions = None
-    if said.speed is not None:
-        conditions = Conditions(
-            said.speed, body.length, said.alpha, said.density, said.viscosity, ground=body.ground is not None
-        )
-    names = settings.arrays or {key: key for key in FIELD_SPECS}
-    skin = _skin(body, names)
-    airs = [file for file in batch.files[1:] if file.suffix not in (".toml", ".csv")]
-    around = _air(airs[0], body, names, UNITS[units or "m"]) if airs else None
     # Where the ground is supposed to be is said by the conditions, and repairs nothing.
     notes = [note for note in body.notes if note not in surface.notes and not note.startswith("ground at")]
-    skin = _completed(skin, around, notes)
-    if not skin.fields:
-        raise InputError(
-            f"{path} holds none of the arrays {', '.join(names.values())}",
-            seen=", ".join({**surface.point_data, **surface.cell_data}) or "no arrays at all",
-            remedy=f"name them in [arrays] of {home / SETTINGS}",
-        )
-    if settings.arrays and (missing := set(names) - set(skin.fields) - set(around.fields if around else ())):
-        raise InputError(
-            f"{path} has no array {', '.join(names[key] for key in sorted(missing))}", seen=_there(surface)
-        )
-    factor = said.density if settings.pressure == "kinematic" else 1.0
-    scaled = [_per_density(part, factor) for part in (skin, around) if part is not None]
+    names = settings.arrays or {key: key for key in FIELD_SPECS}
+    around = None
+    for air in (file for file in beside if file.suffix not in (".toml", ".csv")):
+        around = _outside(body, _air(air, body, names, UNITS[units or "m"]), notes)
+    skin = _completed(_skin(body, names), around, notes)
+    _refuse_missing(path, settings, names, surface, {**skin.fields, **(around.fields if around else {})})
+    if settings.pressure == "kinematic":
+        skin, around = _per_density(skin, said.density), around and _per_density(around, said.density)
     reference = {key: float(row[key]) for key in TRUTHS if key in row}
     reference.setdefault("area", body.reference_area("silhouette")[0])
-    moved = body.in_model_frame()
-    return flow_case(
-        name, moved, scaled[0], scaled[1] if around else None, conditions, reference=reference, notes=notes
-    )
+    conditions = None
+    if said.speed is not None:
+        grounded = body.ground is not None
+        conditions = Conditions(said.speed, body.length, said.alpha, said.density, said.viscosity, grounded)
+    return flow_case(name, body.in_model_frame(), skin, around, conditions, reference=reference, notes=notes)
 
 
-def _there(surface: Surface) -> str:
-    return ", ".join({**surface.point_data, **surface.cell_data}) or "no arrays at all"
+def _refuse_missing(
+    path: Path, settings: Settings, names: Mapping[str, str], surface: Surface, found: Mapping[str, Any]
+) -> None:
+    """All arrays that the settings name must be there; without settings, at least one of those with our names."""
+    missing = [theirs for ours, theirs in names.items() if ours not in found]
+    if missing and (settings.arrays or not found):
+        raise InputError(
+            f"{path} has no array {' or '.join(missing)}",
+            seen=", ".join({**surface.point_data, **surface.cell_data}) or "no arrays at all",
+            remedy=f"name what it has in [arrays] of {SETTINGS}",
+        )
 
 
 def _table(home: Path, settings: Settings) -> dict[str, dict[str, Any]]:
@@ -232,6 +229,14 @@ def _air(path: Path, body: Body, names: Mapping[str, str], metres: float) -> Poi
     if not fields:
         raise InputError(f"{path} holds none of the arrays {', '.join(names.values())}", seen=", ".join(data.keys()))
     return Points(body.to_model(places), volumes, _turned(fields, body.rotation))
+
+
+def _outside(body: Body, air: Points, notes: list[str]) -> Points:
+    """The air without what lies inside the body, as in a box that was not cut out around it."""
+    within = inside(body.in_model_frame(), air.points)
+    if within.any():
+        notes.append(f"{within.sum():,} points inside the body left out")
+    return air.take(~within)
 
 
 def _turned(fields: dict[str, NDArray[Any]], rotation: NDArray[Any]) -> dict[str, NDArray[Any]]:
