@@ -13,7 +13,6 @@ import multiprocessing
 import os
 import shutil
 import signal
-import sys
 import time
 import zlib
 from collections.abc import Iterator
@@ -242,10 +241,10 @@ def _solved(tasks: list[Task], jobs: int | None) -> Iterator[Outcome]:
 
 
 def _start_worker() -> None:
-    """One thread a process; and an end by the parent unwinds, so that the solver under way is ended too."""
+    """One thread a process; and a process group of its own, so that an end by the parent ends its solver too."""
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "IGL_NUM_THREADS"), "1"))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    os.setpgrp()
+    signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
 
 
 def solve_task(task: Task) -> Outcome:
