@@ -33,8 +33,8 @@ def test_cambered_sections_are_as_tabulated(digits: str, table: list[tuple[float
     curve = naca(digits, 400)
     for percent, above, below in table:
         x = percent / 100
-        assert side(curve, True, x) + opened(x) == pytest.approx(above / 100, abs=1.5e-4)
-        assert side(curve, False, x) - opened(x) == pytest.approx(below / 100, abs=1.5e-4)
+        assert side(curve, True, x) + opened(x) == pytest.approx(above / 100, abs=2e-4)
+        assert side(curve, False, x) - opened(x) == pytest.approx(below / 100, abs=2e-4)
 
 
 def test_symmetric_section_is_as_tabulated() -> None:
@@ -62,7 +62,7 @@ def test_reflexed_five_digits_meet_the_printed_tables(place: int, joint: float, 
     r = _reflexed_joint(place / 20)
     assert r == pytest.approx(joint, abs=1.1e-3)
     assert 0.3 / (np.pi * _fourier(r, _ratio(r, place / 20))[0]) == pytest.approx(slope, rel=8e-3)
-    assert _ratio(r, place / 20) == pytest.approx(ratio, rel=0.06)
+    assert _ratio(r, place / 20) == pytest.approx(ratio, abs=7e-4)
 
 
 @pytest.mark.parametrize("digits", ["0012", "4415", "23012", "23112", (0.919, 6.98, 14.32), (3.551, 3.1, 1, 18.252)])

@@ -3,22 +3,26 @@
 import contextlib
 import io
 import re
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import meshio
 import numpy as np
 import pyvista as pv
 from vtkmodules.util.numpy_support import vtk_to_numpy
+from vtkmodules.vtkCommonCore import vtkLogger
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.ply import read_ply
 from aerosurrogate.mesh.surface import Ints
 
-# What VTK reads safely. Its PLY reader crashes on damaged files; meshio reads those and all other formats.
+# What VTK reads; meshio reads all other formats.
 VTK = {".vtk", ".vtu", ".vtp", ".vtm", ".vtmb", ".pvtu", ".vts", ".vtr", ".vti", ".vtkhdf", ".obj", ".case", ".pvd"}
 # Sizes that text in a file promises: no file holds more items than it has bytes, or a thousand times that compressed.
 PROMISE = re.compile(
     rb"\b(?:POINTS|CELLS|CELL_TYPES|POLYGONS|LINES|VERTICES|TRIANGLE_STRIPS|POINT_DATA|CELL_DATA|vertex|face"
-    rb'|NumberOf[A-Za-z]+=")\s*"?(\d{6,})'
+    rb'|NumberOf[A-Za-z]+=")\s*"?(\d{6,4000})'
 )
 COMPRESSION = 1000
 CORNERS = {1: 1, 3: 2, 5: 3, 8: 4, 9: 4, 10: 4, 11: 8, 12: 8, 13: 6, 14: 5, 15: 10, 16: 12}  # by VTK's cell type
@@ -33,7 +37,8 @@ def load(path: Path) -> pv.UnstructuredGrid:
         raise InputError(f"{path}: the file is empty")
     _refuse_lies(path)
     try:
-        mesh = _by_vtk(path) if path.suffix.lower() in VTK else _by_meshio(path)
+        kind = path.suffix.lower()
+        mesh = _ply(path) if kind == ".ply" else _by_vtk(path) if kind in VTK else _by_meshio(path)
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # readers raise whatever they stumble over; meshio even exits
@@ -57,16 +62,36 @@ def _refuse_lies(path: Path) -> None:
             )
 
 
+@contextlib.contextmanager
+def errors_of_vtk() -> Iterator[list[str]]:
+    """Keep VTK from writing on stderr; the list holds what it had to say."""
+    said: list[str] = []
+    before = vtkLogger.GetCurrentVerbosityCutoff()
+    vtkLogger.SetStderrVerbosity(vtkLogger.VERBOSITY_OFF)
+    try:
+        with warnings.catch_warnings(), pv.VtkErrorCatcher(send_to_logging=False) as caught:
+            warnings.simplefilter("ignore")
+            yield said
+        said += [str(event.alert).strip()[:200] for event in caught.error_events]
+    finally:
+        vtkLogger.SetStderrVerbosity(before)
+
+
 def _by_vtk(path: Path) -> pv.DataSet:
-    with pv.VtkErrorCatcher(send_to_logging=False) as caught:
+    with errors_of_vtk() as errors:
         mesh = pv.read(path)
         if isinstance(mesh, pv.MultiBlock):
             blocks = [block for block in mesh.recursive_iterator(skip_none=True) if block.n_cells]
             mesh = pv.merge([checked(block, str(path)) for block in blocks]) if blocks else pv.UnstructuredGrid()
-    if caught.error_events:
-        raise InputError(
-            f"{path}: damaged", seen=str(caught.error_events[0].alert).strip()[:200], remedy="export it again"
-        )
+    if errors:
+        raise InputError(f"{path}: damaged", seen=errors[0], remedy="export it again")
+    return mesh
+
+
+def _ply(path: Path) -> pv.DataSet:
+    points, faces, data = read_ply(path)
+    mesh = pv.PolyData(points, faces=faces) if len(faces) else pv.PolyData()
+    mesh.point_data.update(data if len(faces) else {})
     return mesh
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyvista as pv
 
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh.load import checked, load
+from aerosurrogate.mesh.load import checked, errors_of_vtk, load
 from aerosurrogate.mesh.read import skin
 from aerosurrogate.mesh.surface import Surface
 
@@ -59,7 +59,7 @@ def _read_case(path: Path, case: Path) -> Volume:
         PATCH.findall(re.sub(r"/\*.*?\*/|//[^\n]*", "", boundary.read_text(errors="replace"), flags=re.DOTALL))
     )
     kinds = {name: found[1] for name, body in blocks.items() if (found := re.search(r"\btype\s+(\w+)\s*;", body))}
-    with pv.VtkErrorCatcher(send_to_logging=False) as caught:
+    with errors_of_vtk() as errors:
         reader = pv.OpenFOAMReader(case / "system" / "controlDict")
         reader.cell_to_point_creation = False
         reader.enable_all_patch_arrays()
@@ -68,8 +68,7 @@ def _read_case(path: Path, case: Path) -> Volume:
         mesh = reader.read()
     grid = mesh["internalMesh"] if "internalMesh" in mesh.keys() else None  # noqa: SIM118
     if grid is None or grid.n_cells == 0:
-        seen = str(caught.error_events[0].alert).strip()[:200] if caught.error_events else "no cells"
-        raise InputError(f"{case}: not a readable OpenFOAM case", seen=seen)
+        raise InputError(f"{case}: not a readable OpenFOAM case", seen=errors[0] if errors else "no cells")
     flat = "empty" in kinds.values()
     faces = mesh["boundary"] if "boundary" in mesh.keys() else pv.MultiBlock()  # noqa: SIM118
     patches = {
