@@ -231,8 +231,9 @@ def test_another_source_does_not_replace_a_data_set(balls, tmp_path):
     (other / "dataset.toml").write_text(SETTINGS)
     with pytest.raises(InputError, match="already holds a data set"):
         run(other, tmp_path / "out")
-    both = prepare([balls, other], tmp_path / "both", jobs=2)
-    assert len(both.manifest.cases) == 4
+    both = prepare([balls, other, tmp_path / "nowhere"], tmp_path / "both", jobs=2)
+    assert both.manifest.splits == {"train": ["ball_0", "ball_2", "ball_9"], "test": ["ball_1"]}
+    assert list(both.failures) == [str(tmp_path / "nowhere")]
 
 
 @pytest.mark.parametrize(

@@ -103,33 +103,53 @@ def prepare(
     cases that could not are listed in the summary's failures.
     """
     options = Options(units=units, crop=crop, every=every)
-    formats = {source: recognise(source) if format == "auto" else format for source in sources}
     if any(source.resolve() == out.resolve() for source in sources):
         raise InputError("the data set would overwrite its source", seen=out, remedy="choose another --out")
+    formats, found, unread = _find(sources, format, options)
+    sources = list(formats)
     before = None if compact else _before(out, sources, formats)
-    found = [(source, batch) for source in sources for batch in reader_of(formats[source]).batches(source, options)]
-    _check_names(found)
     if compact:
         tasks, kept = _to_pack(found, formats, options, out)
     else:
         tasks, kept = _to_read(found, formats, options, out)
     entries, failures = _run(tasks, jobs)
-    entries = dict(sorted((kept | entries).items()))
+    entries, failures = dict(sorted((kept | entries).items())), unread | failures
     if not entries:
         what = "; ".join(f"{name}: {why}" for name, why in list(failures.items())[:5])
-        raise InputError("no case could be read", seen=what or ", ".join(map(str, sources)))
+        raise InputError("no case could be read", seen=what)
     manifest = Manifest(
         source=_origin(sources, formats),
         format=", ".join(dict.fromkeys(formats.values())),
         options=_said(options) | ({"compact": True} if compact else {}),
         cases=entries,
-        splits=_splits(sources, formats, entries, compact),
+        splits=rules.simulated(entries) if compact else _splits(found, formats, entries),
         fields=table(_moments(out, entries)),
         left_out=_left_out(sources, formats) | failures,
     )
     write_manifest(out, manifest)
     _sweep(out, before, manifest)
     return Summary(manifest, len(entries) - len(kept), len(kept), failures)
+
+
+def _find(
+    sources: list[Path], format: str, options: Options
+) -> tuple[dict[Path, str], list[tuple[Path, Batch]], dict[str, str]]:
+    """The sources' formats, the cases found in them, and why a source could not be used; a single one must be."""
+    formats: dict[Path, str] = {}
+    found: list[tuple[Path, Batch]] = []
+    unread: dict[str, str] = {}
+    for source in dict.fromkeys(sources):
+        try:
+            kind = recognise(source) if format == "auto" else format
+            found += [(source, batch) for batch in reader_of(kind).batches(source, options)]
+            formats[source] = kind
+        except InputError as error:
+            if len(sources) == 1:
+                raise
+            console.warn(f"{source} is left out: {error}")
+            unread[str(source)] = str(error)
+    _check_names(found)
+    return formats, found, unread
 
 
 def _before(out: Path, sources: list[Path], formats: dict[Path, str]) -> Manifest | None:
@@ -174,7 +194,7 @@ def _check_names(found: list[tuple[Path, Batch]]) -> None:
                 )
             seen[name] = source
     if not seen:
-        raise InputError("there are no cases in", seen=", ".join(str(source) for source, _ in found) or "the sources")
+        raise InputError("there are no cases in the sources", remedy="name their kind with --format")
 
 
 def _digest(format: str, batch: Batch, options: Options) -> str:
@@ -237,9 +257,7 @@ def _to_pack(
             console.warn(
                 f"{len(stale)} packed cases differ from {source} by now; they stay as they are ({stale[0]}, ...)"
             )
-        tests = frozenset(
-            n for split, names in _splits([source], formats, cases, True).items() if "test" in split for n in names
-        )
+        tests = frozenset(rules.simulated(cases)["test"])
         new = [name for name in sorted(cases) if name not in kept]
         size = PACKED[max(case["dimensions"] for case in cases.values())]
         for start in range(0, len(new), size):
@@ -296,12 +314,12 @@ def convert(task: Task) -> Written:
     return Written(entries, failures)
 
 
-def _splits(sources: list[Path], formats: dict[Path, str], entries: dict[str, dict[str, Any]], compact: bool) -> Splits:
-    if compact:
-        return rules.simulated(entries)
+def _splits(found: list[tuple[Path, Batch]], formats: dict[Path, str], entries: dict[str, dict[str, Any]]) -> Splits:
+    """The splits of each source's cases, joined."""
     result: Splits = {}
-    for source in sources:
-        for split, names in reader_of(formats[source]).splits(source, entries).items():
+    for source, format in formats.items():
+        own = [name for place, batch in found if place == source for name in batch.names if name in entries]
+        for split, names in reader_of(format).splits(source, {name: entries[name] for name in own}).items():
             result.setdefault(split, []).extend(names)
     return result
 
