@@ -41,9 +41,9 @@ class Settings:
 
 
 SETTINGS: dict[Fidelity, Settings] = {
-    "fast": Settings(0.24, 160, 320),
-    "standard": Settings(0.18, 220, 440),
-    "fine": Settings(0.13, 300, 600),
+    "fast": Settings(0.24, 130, 300),
+    "standard": Settings(0.18, 160, 400),
+    "fine": Settings(0.13, 220, 500),
 }
 
 
