@@ -47,11 +47,14 @@ def processes(device: str) -> Iterator[Processes]:
     if own.type == "cuda" and own.index is None:
         own = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(own)
-    dist.init_process_group("nccl" if own.type == "cuda" else "gloo")
+    joined = dist.is_initialized()  # by the caller, whose group it then stays
+    if not joined:
+        dist.init_process_group("nccl" if own.type == "cuda" else "gloo")
     rank = dist.get_rank()
     if rank:
         console.be_quiet(True)
     try:
         yield Processes(rank, count, own, dist.group.WORLD)
     finally:
-        dist.destroy_process_group()
+        if not joined:
+            dist.destroy_process_group()

@@ -15,7 +15,7 @@ from aerosurrogate import console, trust
 from aerosurrogate.data.sampling import Sampling
 from aerosurrogate.data.scaling import Scaling
 from aerosurrogate.errors import InputError
-from aerosurrogate.evaluate import Evaluation, best_routes, evaluate
+from aerosurrogate.evaluate import best_routes, evaluate
 from aerosurrogate.recipe import Recipe, Training
 from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.batches import Batch, Batches
@@ -237,29 +237,23 @@ class Trainer:
         )
 
     def conclude(self) -> dict[str, Any]:
-        """Accuracy on the validation cases, routes to the coefficients, trust, curves; into the checkpoints."""
+        """Accuracy on the validation cases, routes to the coefficients and trust, written into the best checkpoint."""
         self.folder.draw_losses()
+        reached: dict[str, Any] = {"run": str(self.folder.folder), "steps": self.step, "seconds": self.seconds}
+        path = self.folder.folder / "best.safetensors"
         if not self.cases.validation:
-            return {"run": str(self.folder.folder), "steps": self.step, "seconds": self.seconds, "validation": {}}
-        result: Evaluation | None = None
-        for name in ("last.safetensors", "best.safetensors"):
-            path = self.folder.folder / name
-            surrogate = Surrogate.load(path, str(self.own.device))
-            result = evaluate(surrogate, self.cases.dataset, self.cases.validation, f"validate {path.stem}")
-            surrogate.card |= {"validation": result.figures, "routes": best_routes(result)}
-            if result.evidence:
-                known = evaluate(surrogate, self.cases.dataset, self.cases.train, "statistics for trust")
-                surrogate.trust = trust.fit(known.evidence, result.evidence)
-            surrogate.save(path)
-        assert result is not None
+            return reached
+        surrogate = Surrogate.load(path, str(self.own.device))
+        result = evaluate(surrogate, self.cases.dataset, self.cases.validation, "validate")
+        surrogate.card |= {"validation": result.figures, "routes": best_routes(result)}
+        if result.evidence:
+            known = evaluate(surrogate, self.cases.dataset, self.cases.train, "statistics for trust")
+            surrogate.trust = trust.fit(known.evidence, result.evidence)
+        surrogate.save(path)
         result.write(self.folder.folder, "validation")
         result.show()
-        return {
-            "run": str(self.folder.folder),
-            "steps": self.step,
-            "seconds": self.seconds,
-            "validation": result.figures,
-        }
+        console.note(f"model, log and tables are in {self.folder.folder}")
+        return reached | {"validation": result.figures, "routes": surrogate.card["routes"]}
 
 
 def build_model(recipe: Recipe, scaling: Scaling) -> Transolver:
@@ -280,7 +274,7 @@ def build_model(recipe: Recipe, scaling: Scaling) -> Transolver:
 
 def build_optimiser(model: nn.Module, training: Training) -> optim.Optimizer:
     kind = {"adam": optim.Adam, "adamw": optim.AdamW}[training.optimiser]
-    return kind(model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay)
+    return kind(model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True)
 
 
 def build_schedule(optimiser: optim.Optimizer, training: Training, steps: int) -> optim.lr_scheduler.LRScheduler:

@@ -1,0 +1,125 @@
+"""A surrogate is one file: what is saved answers the same when loaded, says what it is, and nothing is unpickled."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from joukowski import joukowski_set
+from safetensors.torch import save_file
+
+from aerosurrogate.data.sampling import drawn
+from aerosurrogate.data.scaling import Places
+from aerosurrogate.data.store import Dataset
+from aerosurrogate.errors import InputError
+from aerosurrogate.evaluate import best_routes, coefficient_errors, evaluate, relative_l2
+from aerosurrogate.recipe import read_recipe
+from aerosurrogate.surrogate import Surrogate, read_header
+from aerosurrogate.training.loop import train
+
+RECIPE = Path(__file__).parents[1] / "recipes" / "naca_rans.toml"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a small model on exact flows, long enough to have learned what matters."""
+    folder = tmp_path_factory.mktemp("surrogate")
+    data = joukowski_set(folder / "sections", 24)
+    settings = [
+        f"data.path={data}",
+        "data.train=train",
+        'data.fields=["p","U","wallShearStress"]',
+        "model.channels=32",
+        "model.layers=2",
+        "model.heads=4",
+        "model.slices=8",
+        "training.points=128",
+        "training.skin_points=64",
+        "training.batch=2",
+        "training.steps=150",
+        "training.learning_rate=5e-3",
+        "training.ema=0.95",
+    ]
+    train(read_recipe(RECIPE, settings), folder / "run", device="cpu")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dataset(run: Path) -> Dataset:
+    return Dataset(run / "sections")
+
+
+@pytest.fixture(scope="module")
+def surrogate(run: Path) -> Surrogate:
+    return Surrogate.load(run / "run")
+
+
+def test_training_has_learned_the_flow(surrogate: Surrogate, dataset: Dataset) -> None:
+    figures = evaluate(surrogate, dataset, dataset.names("test")).figures
+    assert figures["rho_L_head"] > 0.9
+    assert figures["U_volume"] < 0.25
+    assert figures["p_surface"] < 0.6
+
+
+def test_a_saved_model_answers_the_same(surrogate: Surrogate, dataset: Dataset, tmp_path: Path) -> None:
+    case = dataset.case("section-003")
+    surrogate.save(tmp_path / "model.safetensors")
+    again = Surrogate.load(tmp_path / "model.safetensors")
+    assert again.document() == surrogate.document()
+    for one, other in ((surrogate.fields(Places.of(case)), again.fields(Places.of(case))),):
+        assert all(np.array_equal(one[k], other[k]) for k in one)
+    surrogate.save(tmp_path / "half.safetensors", half=True)
+    half = Surrogate.load(tmp_path / "half.safetensors").fields(Places.of(case))
+    assert relative_l2(half["U"], again.fields(Places.of(case))["U"]) < 1e-2
+    assert (tmp_path / "half.safetensors").stat().st_size < 0.7 * (tmp_path / "model.safetensors").stat().st_size
+
+
+def test_decoding_in_chunks_changes_nothing(surrogate: Surrogate, dataset: Dataset) -> None:
+    places = Places.of(dataset.case("section-003"))
+    states = surrogate.states(
+        Places.of(drawn(dataset, "section-003", surrogate.sampling, np.random.default_rng(0))), chunk=50
+    )
+    whole, parts = surrogate.decode(states, places), surrogate.decode(states, places, chunk=77)
+    for name in whole:
+        np.testing.assert_allclose(parts[name], whole[name], atol=1e-4 * np.abs(whole[name]).max())
+
+
+def test_the_header_says_what_the_model_is(run: Path) -> None:
+    header = read_header(run / "run" / "best.safetensors")
+    assert header["outputs"][0] == {"name": "p", "unit": "Pa", "where": "all", "channels": 1}
+    assert header["outputs"][2]["where"] == "surface"
+    assert header["sampling"] == {"kind": "density", "skin": 64, "around": 128}
+    assert header["card"]["data"]["train"] == 16
+    assert header["card"]["routes"].keys() == {"cd", "cl"}
+    assert header["trust"]["ranges"].keys() >= {"alpha", "log10_reynolds", "thickness"}
+    assert header["ranges"]["alpha"][0] >= -3
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.safetensors").write_text("not a model, only a text")
+    import torch
+
+    save_file({"weight": torch.zeros(3)}, tmp_path / "other.safetensors")
+    for name in ("text.safetensors", "other.safetensors", "missing"):
+        with pytest.raises(InputError):
+            Surrogate.load(tmp_path / name)
+    with pytest.raises(InputError, match="device"):
+        Surrogate.load(tmp_path / "other.safetensors", device="abacus")
+
+
+def test_true_fields_integrate_to_the_true_coefficients(surrogate: Surrogate, dataset: Dataset) -> None:
+    case = dataset.case("section-007")
+    row = coefficient_errors(surrogate, case, case.fields, None)
+    assert row["cl_integrated"] == pytest.approx(case.reference["cl"], rel=1e-4)
+    assert row["cd_integrated"] == pytest.approx(case.reference["cd"], abs=1e-5)
+
+
+def test_tables_are_written_and_the_better_route_is_chosen(
+    surrogate: Surrogate, dataset: Dataset, tmp_path: Path
+) -> None:
+    result = evaluate(surrogate, dataset, dataset.names("test"))
+    result.write(tmp_path)
+    lines = (tmp_path / "evaluation.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(dataset.names("test"))
+    errors = {r: np.mean([abs(row[f"cl_{r}"] - row["cl"]) for row in result.rows]) for r in ("head", "integrated")}
+    assert best_routes(result)["cl"] == min(errors, key=lambda r: errors[r])
+    assert result.intervals["rho_L_head"][0] <= result.figures["rho_L_head"] <= 1

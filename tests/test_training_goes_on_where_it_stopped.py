@@ -1,0 +1,135 @@
+"""A run killed at any moment and resumed ends with the same weights, bit for bit; runs of one seed are one run."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from joukowski import joukowski_set
+from safetensors.torch import load_file
+
+from aerosurrogate.errors import InputError
+from aerosurrogate.recipe import Recipe, read_recipe
+from aerosurrogate.training.loop import train
+from aerosurrogate.training.run import Run
+
+RECIPE = Path(__file__).parents[1] / "recipes" / "naca_rans.toml"
+SMALL = [
+    "data.train=train",
+    'data.fields=["p","U","wallShearStress"]',
+    "model.channels=16",
+    "model.layers=2",
+    "model.heads=2",
+    "model.slices=4",
+    "training.points=64",
+    "training.skin_points=32",
+    "training.batch=2",
+    "training.checkpoint_seconds=0.0",
+    "training.ema=0.9",
+]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return joukowski_set(tmp_path_factory.mktemp("sections"), 8)
+
+
+def settings(dataset: Path, *more: str) -> list[str]:
+    return [f"data.path={dataset}", *SMALL, *more]
+
+
+def small(dataset: Path, *more: str) -> Recipe:
+    return read_recipe(RECIPE, settings(dataset, *more))
+
+
+def command(dataset: Path, out: Path, *more: str) -> list[str]:
+    options = [word for text in settings(dataset, "training.steps=40") for word in ("--set", text)]
+    return [sys.executable, "-m", "aerosurrogate", "train", str(RECIPE), "--out", str(out), "--quiet", *options, *more]
+
+
+def same(one: Path, other: Path) -> bool:
+    a, b = load_file(one), load_file(other)
+    return a.keys() == b.keys() and all(a[k].equal(b[k]) for k in a)
+
+
+def test_a_killed_run_resumes_to_the_same_weights(dataset: Path, tmp_path: Path) -> None:
+    train(small(dataset, "training.steps=40"), tmp_path / "whole", device="cpu")
+    out = tmp_path / "killed"
+    process = subprocess.Popen(command(dataset, out), env=os.environ | {"OMP_NUM_THREADS": "1"})
+    while not (out / "resume.safetensors").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    time.sleep(random.uniform(0, 0.2))  # the moment does not matter, that is the point
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (out / "validation.json").exists(), "the run ended before it was killed"
+    train(small(dataset, "training.steps=40"), out, resume=True, device="cpu")
+    for name in ("resume.safetensors", "last.safetensors", "best.safetensors"):
+        assert same(tmp_path / "whole" / name, out / name), name
+    steps = [e["step"] for e in Run(out, small(dataset, "training.steps=40"), resume=True).entries() if "loss" in e]
+    assert steps == list(range(1, 41))
+
+
+def test_seeds_fix_everything(dataset: Path, tmp_path: Path) -> None:
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        train(small(dataset, "training.steps=6", f"training.seed={seed}"), tmp_path / name, device="cpu")
+    assert same(tmp_path / "a/resume.safetensors", tmp_path / "b/resume.safetensors")
+    assert not same(tmp_path / "a/resume.safetensors", tmp_path / "c/resume.safetensors")
+
+
+def test_a_run_is_not_overwritten_and_not_resumed_as_another(dataset: Path, tmp_path: Path) -> None:
+    train(small(dataset, "training.steps=3"), tmp_path / "run", device="cpu")
+    with pytest.raises(InputError, match="--resume"):
+        train(small(dataset, "training.steps=3"), tmp_path / "run", device="cpu")
+    with pytest.raises(InputError, match=r"model\.layers"):
+        train(small(dataset, "training.steps=3", "model.layers=3"), tmp_path / "run", resume=True, device="cpu")
+
+
+def test_the_run_folder_holds_what_was_run(dataset: Path, tmp_path: Path) -> None:
+    train(small(dataset, "training.steps=4"), tmp_path / "run", device="cpu")
+    names = {p.name for p in (tmp_path / "run").iterdir()}
+    assert names == {
+        "recipe.toml",
+        "cases.json",
+        "environment.json",
+        "log.jsonl",
+        "history.csv",
+        "resume.safetensors",
+        "last.safetensors",
+        "best.safetensors",
+        "losses.png",
+        "validation.csv",
+        "validation.json",
+    }
+    assert read_recipe(tmp_path / "run/recipe.toml").training == small(dataset, "training.steps=4").training
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_with_step_case_and_remedy(dataset: Path, tmp_path: Path) -> None:
+    recipe = small(dataset, "training.steps=20", "training.learning_rate=1e18", "training.clip=0", "training.ema=0.0")
+    with pytest.raises(InputError) as caught:
+        train(recipe, tmp_path / "run", device="cpu")
+    message = str(caught.value)
+    assert "not finite at step" in message
+    assert "section-" in message
+    assert "learning_rate" in message
+    kept = load_file(tmp_path / "run/resume.safetensors")
+    assert all(v.isfinite().all() for v in kept.values())
+
+
+def test_a_full_disk_is_an_error_and_no_corrupt_checkpoint(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(small(dataset, "training.steps=3"), tmp_path / "run", device="cpu")
+    before = (tmp_path / "run/resume.safetensors").read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("aerosurrogate.training.run.save_file", full)
+    with pytest.raises(InputError, match="space"):
+        train(small(dataset, "training.steps=5"), tmp_path / "run", resume=True, device="cpu")
+    assert (tmp_path / "run/resume.safetensors").read_bytes() == before
