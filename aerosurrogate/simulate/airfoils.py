@@ -46,7 +46,7 @@ MESHES: dict[Fidelity, Resolution] = {
 CURVE_POINTS = 400
 REFLEX_LIMIT = 7.0  # twentieths of the chord
 WALL_REYNOLDS = 45.0  # height of the first cell times speed over viscosity: y+ about 1
-COARSE_ITERATIONS, ITERATIONS = 400, 1500
+COARSE_ITERATIONS, ITERATIONS = 400, 1000
 WINDOW = 60  # iterations over which lift and drag must be flat
 FLAT_LIFT, FLAT_DRAG = 0.0025, 0.005  # relative
 PATCH = "airfoil"
@@ -64,14 +64,12 @@ def draw(ranges: dict[str, Range], rng: np.random.Generator) -> tuple[dict[str, 
         if reflexed and place > REFLEX_LIMIT:  # beyond it no reflexed camber line exists
             place = float(rng.uniform(min(float(ranges["lift_place"][0]), REFLEX_LIMIT), REFLEX_LIMIT))
         digits = f"{drawn['lift_digit']:.3f}_{place:.3f}_{int(reflexed)}_{thickness}"
-    stream = Conditions(
-        speed=drawn["reynolds"] * VISCOSITY,
-        length=1.0,
-        alpha=drawn["alpha"],
-        density=DENSITY,
-        viscosity=VISCOSITY,
-    )
-    return {"kind": drawn["series"], "naca": f"naca:{digits}"}, stream
+    return {"kind": drawn["series"], "naca": f"naca:{digits}"}, air(drawn["reynolds"], drawn["alpha"])
+
+
+def air(reynolds: float, alpha: float) -> Conditions:
+    """The air of AirfRANS around a chord of 1 m; alpha in degrees."""
+    return Conditions(reynolds * VISCOSITY, length=1.0, alpha=alpha, density=DENSITY, viscosity=VISCOSITY)
 
 
 def solve(design: Design, folder: Path, fidelity: Fidelity, cautious: bool) -> Solution:
@@ -87,7 +85,7 @@ def solve(design: Design, folder: Path, fidelity: Fidelity, cautious: bool) -> S
     _run(fine, grid, stream, _refined(start, grid), ITERATIONS, cautious)
     history = openfoam.history(fine)
     case = _read(fine, design, history)
-    reason = "" if _flat(history) else _unrest(history)
+    reason = "" if len(history["Cl"]) < ITERATIONS else _unrest(history)  # what is flat ends before its time
     return Solution(case, history, not reason, reason)
 
 
@@ -103,7 +101,7 @@ def _run(
     case: Path, grid: CGrid, stream: Conditions, start: dict[str, Array], iterations: int, cautious: bool
 ) -> dict[str, Array]:
     """Write and run one grid; returns its fields on the grid, {name: (ni, nj, c)}."""
-    _write_settings(case, stream, iterations, cautious)
+    write_settings(case, stream, iterations, cautious=cautious)
     cgrid.write(grid, case)
     _write_fields(case, stream, start)
     openfoam.run(case, "simpleFoam", until=lambda: _flat(openfoam.history(case)), limit=1200)
@@ -141,7 +139,8 @@ def _refined(fields: dict[str, Array], grid: CGrid) -> dict[str, Array]:
 # --- the OpenFOAM case -----------------------------------------------------------------------------------------
 
 
-def _write_settings(case: Path, stream: Conditions, iterations: int, cautious: bool) -> None:
+def write_settings(case: Path, stream: Conditions, iterations: int, *, cautious: bool) -> None:
+    """The dictionaries under system/ and constant/. `cautious`: smaller steps, for cases that blew up."""
     flow = np.append(stream.direction(2), 0.0)
     lift = np.array([-flow[1], flow[0], 0.0])
     coefficients = {

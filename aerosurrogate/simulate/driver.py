@@ -78,8 +78,8 @@ def simulate(
     """
     openfoam.environment()
     designs, level, origin = _designs(sources, count, fidelity, stream or StreamOptions())
-    tasks = [Task(d, level, out, _digest(d, level)) for d in designs]
-    done = {t.design.name: o for t in tasks if (o := _recorded(out, t))}
+    tasks = [Task(d, level, out, digest(d, level)) for d in designs]
+    done = {t.design.name: o for t in tasks if (o := recorded(out, t))}
     waiting = [t for t in tasks if t.design.name not in done]
     if done:
         console.note(f"{len(done)} of {len(tasks)} cases are there already")
@@ -182,10 +182,7 @@ def own_design(source: str, stream: StreamOptions) -> Design:
     """A shape of the user's, as it is, in the stream that was asked for."""
     name = source.replace(":", "_") if naca_digits(source) else Path(source).stem
     if _is_section(source):
-        usual = Conditions(
-            speed=4e6 * airfoils.VISCOSITY, length=1.0, density=airfoils.DENSITY, viscosity=airfoils.VISCOSITY
-        )
-        return Design(name, "airfoil", {"kind": "section"}, stream.conditions(1.0, usual), source)
+        return Design(name, "airfoil", {"kind": "section"}, stream.conditions(1.0, airfoils.air(4e6, 0.0)), source)
     from aerosurrogate.body import set_in_stream
     from aerosurrogate.mesh.read import read_surface
 
@@ -199,7 +196,8 @@ def own_design(source: str, stream: StreamOptions) -> Design:
     return Design(name, "car", {"kind": "own", **frame}, stream.conditions(body.length, usual), source)
 
 
-def _digest(design: Design, fidelity: Fidelity) -> str:
+def digest(design: Design, fidelity: Fidelity) -> str:
+    """Names the design and its fidelity: two that differ in anything differ in this."""
     text = json.dumps([asdict(design), fidelity], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -207,7 +205,7 @@ def _digest(design: Design, fidelity: Fidelity) -> str:
 # --- solving ---------------------------------------------------------------------------------------------------
 
 
-def _recorded(out: Path, task: Task) -> Outcome | None:
+def recorded(out: Path, task: Task) -> Outcome | None:
     """What an earlier run found out about this very design."""
     path = out / "runs" / task.design.name / "record.json"
     if not path.exists():

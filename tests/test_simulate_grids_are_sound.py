@@ -1,0 +1,105 @@
+"""The C-grid around any section of the family is sound, and OpenFOAM reads it as we mean it."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.airfoil import naca, read_dat
+from aerosurrogate.simulate import airfoils, cgrid, openfoam
+from aerosurrogate.simulate.spec import Spec
+
+COARSE = cgrid.Resolution(20, 12, 24)
+
+
+def random_grids(count, resolution):
+    spec = Spec("airfoil", seed=5)
+    for index in range(count):
+        parameters, stream = airfoils.draw(dict(airfoils.RANGES), spec.generator(index))
+        curve = naca(parameters["naca"], airfoils.CURVE_POINTS)
+        first = airfoils.WALL_REYNOLDS / stream.reynolds
+        yield parameters["naca"], first, cgrid.grid(curve, resolution, first, 0.5 * np.radians(stream.alpha))
+
+
+def test_no_cell_of_random_sections_is_inverted():
+    for name, first, grid in random_grids(100, airfoils.MESHES["fast"]):
+        assert (grid.areas() > 0).all(), name
+        assert (grid.halved().areas() > 0).all(), name
+        heights = np.linalg.norm(grid.points[:, 1] - grid.points[:, 0], axis=1)[grid.wake + 5 : -grid.wake - 5]
+        assert heights == pytest.approx(first, rel=0.4), name
+
+
+def test_no_cell_is_inverted_at_any_fidelity():
+    for resolution in (COARSE, *airfoils.MESHES.values()):
+        for name, _, grid in random_grids(5, resolution):
+            assert grid.shape == (2 * (resolution.side + resolution.wake), resolution.across)
+            assert (grid.areas() > 0).all(), name
+
+
+def test_the_skin_lies_on_the_section():
+    curve = naca("4415", airfoils.CURVE_POINTS)
+    grid = cgrid.grid(curve, airfoils.MESHES["fast"], 1e-5)
+    skin = grid.points[grid.wake : -grid.wake, 0]
+    finer = naca("4415", 20_000)
+    apart = np.linalg.norm(skin[:, None] - finer[None], axis=2).min(axis=1)
+    assert apart.max() < 2e-4
+    assert skin[0] == pytest.approx([1, 0], abs=1e-12)
+    assert skin[-1] == pytest.approx([1, 0], abs=1e-12)
+
+
+def test_a_blunt_trailing_edge_is_closed_and_a_very_thick_one_refused(tmp_path):
+    sharp = naca("0012", 100)
+    opened = sharp + np.c_[np.zeros(100), np.sign(sharp[:, 1]) * 0.002 * sharp[:, 0]]
+    opened = np.concatenate([[[1.0, 0.002]], opened[1:], [[1.0, -0.002]]])
+    file = tmp_path / "blunt.dat"
+    file.write_text("blunt\n" + "\n".join(f"{x:.8f} {y:.8f}" for x, y in opened))
+    grid = cgrid.grid(read_dat(file), COARSE, 1e-5)
+    assert (grid.areas() > 0).all()
+    assert grid.points[grid.wake, 0] == pytest.approx(grid.points[-grid.wake - 1, 0])
+    assert grid.points[grid.wake : -grid.wake, 0, 1].max() == pytest.approx(0.06, abs=5e-4)
+    opened[[0, -1], 1] *= 20
+    with pytest.raises(InputError, match="trailing edge"):
+        cgrid.grid(opened, COARSE, 1e-5)
+
+
+def test_the_mesh_that_is_read_back_is_the_one_that_was_written(tmp_path):
+    grid = cgrid.grid(naca("2412", 200), COARSE, 1e-5, 0.05)
+    cgrid.write(grid, tmp_path)
+    mesh = openfoam.read_mesh(tmp_path)
+    ni, nj = grid.shape
+    assert mesh.cells == ni * nj
+    assert (mesh.owner[: len(mesh.neighbour)] < mesh.neighbour).all()
+    wall, far, sides = (mesh.patches[name] for name in ("airfoil", "farfield", "sides"))
+    assert (wall.kind, wall.count, sides.kind, sides.count) == ("wall", 2 * COARSE.side, "empty", 2 * ni * nj)
+    assert far.count == ni + 2 * nj
+    # A cell's faces close it; the closed skin has no area vector left over; the volume is the domain's area x 1 m.
+    closed = np.zeros((mesh.cells, 3))
+    np.add.at(closed, mesh.owner, mesh.face_areas)
+    np.subtract.at(closed, mesh.neighbour, mesh.face_areas[: len(mesh.neighbour)])
+    scale = np.zeros(mesh.cells)
+    np.add.at(scale, mesh.owner, np.linalg.norm(mesh.face_areas, axis=1))
+    assert np.abs(closed / scale[:, None]).max() < 1e-6
+    assert mesh.face_areas[wall.faces].sum(axis=0) == pytest.approx([0, 0, 0], abs=1e-12)
+    rim = np.concatenate([grid.points[:, -1], grid.points[-1, ::-1], grid.points[0, :]])
+    x, y = rim.T
+    domain = 0.5 * abs(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
+    section = np.append(grid.points[grid.wake : -grid.wake, 0], grid.points[[grid.wake], 0], axis=0)
+    hole = 0.5 * abs(np.sum(section[:-1, 0] * section[1:, 1] - section[1:, 0] * section[:-1, 1]))
+    assert (mesh.cell_volumes > 0).all()
+    assert mesh.cell_volumes.sum() == pytest.approx(domain - hole, rel=1e-9)
+    # The wall's area vectors point out of the fluid: into the section.
+    centres, into = mesh.face_centres[wall.faces], mesh.face_areas[wall.faces]
+    upper = centres[:, 1] > 0.03
+    assert (into[upper, 1] < 0).all()
+
+
+@pytest.mark.skipif(shutil.which("checkMesh") is None, reason="needs OpenFOAM")
+def test_openfoam_finds_no_fault_but_long_cells(tmp_path):
+    grid = cgrid.grid(naca("4415", 400), airfoils.MESHES["fast"], 1e-5, 0.05)
+    cgrid.write(grid, tmp_path)
+    airfoils.write_settings(tmp_path, airfoils.air(4e6, 3.0), 10, cautious=False)
+    log = openfoam.run(tmp_path, "checkMesh").read_text()
+    assert "Boundary openness" in log
+    for fault in ("negative", "incorrectly oriented", "Upper triangular ordering: ***", "highly skew"):
+        assert fault not in log

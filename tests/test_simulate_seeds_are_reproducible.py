@@ -1,0 +1,102 @@
+"""Case i of a seed is always the same case; a spec is checked before anything is solved."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.airfoil import naca, naca_digits
+from aerosurrogate.simulate.driver import designs_of
+from aerosurrogate.simulate.spec import Spec, parse_spec, read_spec
+
+SPECS = Path(__file__).parents[1] / "specs"
+
+
+@pytest.mark.parametrize("family", ["airfoil", "car", "ahmed"])
+def test_a_case_depends_on_seed_and_number_alone(family):
+    few = list(designs_of(Spec(family, seed=3), 3))
+    assert list(designs_of(Spec(family, seed=3), 6))[:3] == few
+    others = list(designs_of(Spec(family, seed=4), 3))
+    assert all(a.conditions != b.conditions for a, b in zip(few, others, strict=True))
+    assert [design.name for design in few] == [f"{family}-{i:05d}" for i in range(3)]
+
+
+def test_the_order_of_ranges_in_a_file_does_not_matter():
+    ranges = {"thickness": (10.0, 12.0), "alpha": (0.0, 4.0)}
+    backwards = dict(reversed(ranges.items()))
+    assert list(designs_of(Spec("airfoil", ranges=ranges), 3)) == list(designs_of(Spec("airfoil", ranges=backwards), 3))
+
+
+def test_published_case_of_the_airfoil_set_never_moves():
+    design = next(designs_of(read_spec(SPECS / "naca_rans.toml"), 1))
+    assert (design.name, design.parameters["naca"]) == ("naca-00000", "naca:1.482_4.775_1_7.660")
+    assert (design.conditions.reynolds, design.conditions.alpha) == pytest.approx((5620575.346708695, -1.4213037264912765), rel=1e-12)
+
+
+def test_drawn_airfoils_keep_to_their_ranges_and_can_be_drawn():
+    spec = read_spec(SPECS / "naca_rans.toml")
+    designs = list(designs_of(spec, 300))
+    digits = [naca_digits(design.parameters["naca"]) for design in designs]
+    assert {len(d) for d in digits} == {3, 4}
+    assert all(5 <= d[-1] <= 20 for d in digits)
+    assert all(d[0] <= 7 and 1.5 <= d[1] <= 7 for d in digits if len(d) == 3)
+    assert all(d[0] <= 4 and 3 <= d[1] <= (7 if d[2] else 8) for d in digits if len(d) == 4)
+    reynolds, alpha = np.array([(d.conditions.reynolds, d.conditions.alpha) for d in designs]).T
+    assert 2e6 <= reynolds.min() < 2.1e6 < 5.9e6 < reynolds.max() <= 6e6
+    assert -5 <= alpha.min() < -4.5 < 14.5 < alpha.max() <= 15
+    for design in designs[:40]:
+        assert np.isfinite(naca(design.parameters["naca"], 50)).all()
+
+
+@pytest.mark.parametrize("path", sorted(SPECS.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_spec_of_the_project_gives_designs(path):
+    spec = read_spec(path)
+    assert len(list(designs_of(spec, 2))) == 2
+
+
+def test_a_fixed_number_and_a_single_word_are_ranges_too():
+    spec = parse_spec({"family": "airfoil", "ranges": {"alpha": 4, "series": "naca4"}}, "spec")
+    design = next(designs_of(spec, 1))
+    assert design.conditions.alpha == 4
+    assert len(naca_digits(design.parameters["naca"])) == 3
+
+
+def test_ones_own_shape_goes_through_many_streams(tmp_path):
+    file = tmp_path / "mine.dat"
+    file.write_text("mine\n" + "\n".join(f"{x:.6f} {y:.6f}" for x, y in naca("2412", 60)))
+    spec = parse_spec({"file": str(file), "name": "mine", "ranges": {"alpha": [0, 4]}}, "spec")
+    designs = list(designs_of(spec, 4))
+    assert [design.file for design in designs] == [str(file)] * 4
+    assert len({design.conditions.alpha for design in designs}) == 4
+    assert all(0 <= design.conditions.alpha <= 4 for design in designs)
+
+
+@pytest.mark.parametrize(
+    ("document", "word"),
+    [
+        ({}, "family"),
+        ({"family": "boat"}, "boat"),
+        ({"family": "airfoil", "sped": 3}, "sped"),
+        ({"family": "airfoil", "seed": "one"}, "seed"),
+        ({"family": "airfoil", "count": 0}, "count"),
+        ({"family": "airfoil", "fidelity": "superb"}, "superb"),
+        ({"family": "airfoil", "ranges": {"alpha": [5, -5]}}, "alpha"),
+        ({"family": "airfoil", "ranges": {"alpha": [1, float("nan")]}}, "alpha"),
+        ({"family": "airfoil", "ranges": {"span": [1, 2]}}, "span"),
+        ({"family": "airfoil", "ranges": {"series": ["naca6"]}}, "naca6"),
+        ({"family": "airfoil", "ranges": {"series": 4}}, "series"),
+    ],
+)
+def test_what_is_wrong_in_a_spec_is_named(document, word):
+    with pytest.raises(InputError, match=word):
+        list(designs_of(parse_spec(document, "spec"), 1))
+
+
+def test_a_spec_that_is_no_toml_is_refused(tmp_path):
+    file = tmp_path / "spec.toml"
+    file.write_text("family = ")
+    with pytest.raises(InputError, match="TOML"):
+        read_spec(file)
+    with pytest.raises(InputError, match="no such spec"):
+        read_spec(tmp_path / "missing.toml")
