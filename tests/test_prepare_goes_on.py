@@ -244,6 +244,7 @@ def test_another_source_does_not_replace_a_data_set(balls, tmp_path):
         ("[axes]\nflow = 3", r"axes\.flow"),
         ("surface = ", "not valid TOML"),
         ('surface = "*.obj"', "no skins"),
+        ('surface = "/etc/*"', "not a pattern"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_place(balls, tmp_path, text, message):

@@ -138,6 +138,13 @@ def test_moments_of_shards_add_up_to_the_statistics_of_all(tmp_path):
     assert [entry["min"][0], entry["max"][0]] == [p.min(), p.max()]
 
 
+@pytest.mark.parametrize("text", ["", "[1]", "{", '{"schema": 7}', '{"schema": 1, "colour": "red"}'])
+def test_a_manifest_that_makes_no_sense_is_reported(tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(InputError, match="prepare again"):
+        Dataset(tmp_path)
+
+
 def test_half_precision_keeps_positions_exact(tmp_path):
     case = make_case(100)
     write_manifest(tmp_path, Manifest(cases=write_shard(tmp_path / "h.safetensors", [case], half=True)))
@@ -173,6 +180,9 @@ def test_a_half_body_mirrors_into_a_whole_without_side_force():
         ({"fields": {"p": np.zeros((3, 1), np.float32)}}, "one row a point"),
         ({"fields": {"p": np.full((10, 1), np.nan, np.float32)}}, "not finite"),
         ({"fields": {"U": np.zeros((10, 2), np.float32)}}, "3 components"),
+        ({"areas": np.full(10, -1, np.float32)}, "none negative"),
+        ({"distance": np.zeros((10, 1), np.float32)}, "one number a point"),
+        ({"surface": np.zeros(10, np.float32)}, "True or False"),
         ({"grid": (3, 3)}, "grid"),
         ({"cells": np.array([[0, 10]], np.int32)}, "cells"),
     ],

@@ -75,6 +75,12 @@ class Case:
                 self._reject(f"{name} must be (n, channels)", array.shape)
             if field_spec(name).vector and name in self.fields and array.shape[1] != d:
                 self._reject(f"{name} must have {d} components", array.shape)
+        for name in ("areas", "distance", "volumes"):
+            array = getattr(self, name)
+            if array is not None and (array.ndim != 1 or array.min() < 0):
+                self._reject(f"{name} must be one number a point, none negative", array.shape)
+        if self.surface.dtype != np.bool_:
+            self._reject("surface must be True or False for each point", self.surface.dtype)
         if self.normals is not None and self.normals.shape != (n, d):
             self._reject(f"normals must be ({n}, {d})", self.normals.shape)
         if self.grid is not None and math.prod(self.grid) != n:

@@ -226,21 +226,20 @@ class Dataset:
         path = self.folder / "manifest.json"
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
+            schema = document.get("schema")
+            if schema == SCHEMA:
+                return Manifest(**document)
         except FileNotFoundError:
             raise InputError(
                 "no data set here (it has no manifest.json)",
                 seen=self.folder,
                 remedy="make one with `aerosurrogate prepare SOURCE --out DATASET`",
             ) from None
-        except ValueError as error:
+        except (ValueError, AttributeError, TypeError) as error:
             raise InputError(f"manifest cannot be read ({error})", seen=path, remedy="run prepare again") from None
-        if document.get("schema") != SCHEMA:
-            raise InputError(
-                f"data set has schema {document.get('schema')}, this version reads {SCHEMA}",
-                seen=path,
-                remedy="run prepare again",
-            )
-        return Manifest(**document)
+        raise InputError(
+            f"data set has schema {schema}, this version reads {SCHEMA}", seen=path, remedy="run prepare again"
+        )
 
     def names(self, split: str | None = None) -> list[str]:
         """Cases of a split, or all."""

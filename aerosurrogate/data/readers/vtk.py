@@ -115,7 +115,11 @@ def _skins(source: Path) -> list[Path]:
         return [source]
     pattern = settings_of(source).surface
     if pattern is not None:
-        return sorted(_home(source).glob(pattern))
+        try:
+            return sorted(_home(source).glob(pattern))
+        except (ValueError, NotImplementedError) as error:
+            remedy = "give one within the folder, such as */skin.vtp"
+            raise InputError(f"surface is not a pattern ({error})", seen=pattern, remedy=remedy) from None
     found = [path for path in sorted(_home(source).glob("*")) if path.suffix.lower() in SKINS and path.is_file()]
     stems = {path.stem for path in found if path.suffix.lower() != ".vtu"}
     return [path for path in found if path.suffix.lower() != ".vtu" or path.stem not in stems]
@@ -132,7 +136,7 @@ def batches(source: Path, options: Options) -> list[Batch]:
     for path in skins:
         alone = stems.count(path.stem) == 1
         name = path.stem if alone else "-".join(path.relative_to(home).with_suffix("").parts)
-        air = path.parent / settings.volume.format(stem=path.stem)
+        air = path.parent / settings.volume.replace("{stem}", path.stem)
         said = [home / file for file in (SETTINGS, settings.table) if file and (home / file).is_file()]
         found.append(Batch((name,), (path, *([air] if air.is_file() and air != path else []), *said)))
     if not found:
