@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from joukowski import joukowski_set
 from safetensors.torch import save_file
 
@@ -11,7 +12,7 @@ from aerosurrogate.data.sampling import drawn
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
-from aerosurrogate.evaluate import best_routes, coefficient_errors, evaluate, relative_l2
+from aerosurrogate.evaluate import best_routes, coefficient_errors, evaluate, relative_l2, spearman
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.surrogate import Surrogate, read_header
 from aerosurrogate.training.loop import train
@@ -96,14 +97,26 @@ def test_the_header_says_what_the_model_is(run: Path) -> None:
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.safetensors").write_text("not a model, only a text")
-    import torch
-
     save_file({"weight": torch.zeros(3)}, tmp_path / "other.safetensors")
     for name in ("text.safetensors", "other.safetensors", "missing"):
         with pytest.raises(InputError):
             Surrogate.load(tmp_path / name)
-    with pytest.raises(InputError, match="device"):
-        Surrogate.load(tmp_path / "other.safetensors", device="abacus")
+
+
+def test_a_device_that_is_not_there_is_refused(run: Path) -> None:
+    with pytest.raises(InputError, match="--device auto"):
+        Surrogate.load(run / "run", device="abacus")
+
+
+def test_rank_correlation_is_scipys() -> None:
+    from scipy.stats import spearmanr
+
+    rng = np.random.default_rng(1)
+    a = rng.normal(size=60)
+    b = a + rng.normal(size=60)
+    rho, (low, high) = spearman(b, a)
+    assert rho == pytest.approx(spearmanr(b, a).statistic)
+    assert low < rho < high
 
 
 def test_true_fields_integrate_to_the_true_coefficients(surrogate: Surrogate, dataset: Dataset) -> None:
