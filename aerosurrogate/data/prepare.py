@@ -112,7 +112,11 @@ def prepare(
         tasks, kept = _to_pack(found, formats, options, out)
     else:
         tasks, kept = _to_read(found, formats, options, out)
-    entries, failures = _run(tasks, jobs)
+    try:
+        entries, failures = _run(tasks, jobs)
+    except KeyboardInterrupt:
+        console.note("interrupted; the same command goes on from here")
+        raise
     entries, failures = dict(sorted((kept | entries).items())), unread | failures
     if not entries:
         what = "; ".join(f"{name}: {why}" for name, why in list(failures.items())[:5])
