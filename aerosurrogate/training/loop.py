@@ -3,6 +3,7 @@
 import contextlib
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,18 @@ def _check_share(training: Training, own: Processes) -> None:
 class Trainer:
     """The state of a run and the loop over it."""
 
-    def __init__(self, recipe: Recipe, cases: TrainingCases, run: Run, own: Processes) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        cases: TrainingCases,
+        run: Run,
+        own: Processes,
+        build: Callable[[Recipe, Scaling], Transolver] | None = None,
+    ) -> None:
         self.recipe, self.cases, self.folder, self.own = recipe, cases, run, own
         t = recipe.training
         torch.manual_seed(t.seed)
-        self.model = build_model(recipe, cases.scaling).to(own.device)
+        self.model = (build or build_model)(recipe, cases.scaling).to(own.device)
         group = own.group if t.shard_points else None
         self.objective = Objective(self.model, cases.scaling, t, group).to(own.device)
         self.parallel: nn.Module = self.objective

@@ -1,0 +1,307 @@
+"""Accuracy at equal cost: the textbook Transolver as the paper trains it, our recipe, an MLP and a PointNet.
+
+    python benchmarks/accuracy.py --darcy ../shared/data/darcy16 --airfoils datasets/naca_rans
+
+Every row sees the same data, the same number of steps and the same number of points a step; errors are means over the
+held-out cases, with the spread over seeds. `textbook` keeps what the paper says (fields and inputs standardised,
+positions with distances to a reference grid, its losses and schedule) in the order of operations of its equations
+(textbook.py). `ours` is the recipe that comes with the package. Writes accuracy.json, accuracy.md and the loss curves.
+"""
+
+import argparse
+import itertools
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from textbook import Textbook
+from torch import Tensor, nn
+
+from aerosurrogate import console
+from aerosurrogate.data.prepare import prepare
+from aerosurrogate.data.scaling import Places, Scaling
+from aerosurrogate.data.store import Dataset
+from aerosurrogate.evaluate import Evaluation, coefficient_errors, evaluate, field_errors, summarise
+from aerosurrogate.recipe import Recipe, read_recipe
+from aerosurrogate.surrogate import Surrogate
+from aerosurrogate.training.cases import open_cases
+from aerosurrogate.training.distribution import processes
+from aerosurrogate.training.loop import Trainer
+from aerosurrogate.training.run import Run
+from aerosurrogate.transolver import Answer, Transolver, TransolverConfig
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results"
+
+
+class Plain(nn.Module):
+    """What a model of the benchmark has to look like to the loop."""
+
+    def __init__(self, config: TransolverConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.head = nn.Identity()
+
+    def answer(self, inputs: Tensor, grid: Any) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, inputs: Tensor, grid: Any = None, mask: Any = None, skin: Any = None, group: Any = None) -> Any:
+        fields = self.answer(inputs, grid)
+        return fields if skin is None else Answer(fields, None, fields.mean(1))
+
+
+def layers(*widths: int) -> nn.Sequential:
+    """Linear layers with GELU between them."""
+    parts: list[nn.Module] = []
+    for a, b in itertools.pairwise(widths):
+        parts += [nn.Linear(a, b), nn.GELU()]
+    return nn.Sequential(*parts[:-1])
+
+
+class Mlp(Plain):
+    """Each point for itself."""
+
+    def __init__(self, config: TransolverConfig) -> None:
+        super().__init__(config)
+        width = 2 * config.channels
+        self.net = layers(config.inputs, *[width] * config.layers, config.outputs)
+
+    def answer(self, inputs: Tensor, grid: Any) -> Tensor:
+        return self.net(inputs)
+
+
+class PointNet(Plain):
+    """Each point beside the largest features of all points."""
+
+    def __init__(self, config: TransolverConfig) -> None:
+        super().__init__(config)
+        C = config.channels
+        self.local = layers(config.inputs, C, C, C)
+        self.shared = layers(C, 2 * C, 4 * C)
+        self.out = layers(5 * C, 2 * C, C, config.outputs)
+
+    def answer(self, inputs: Tensor, grid: Any) -> Tensor:
+        local = self.local(inputs)
+        whole = self.shared(local).amax(dim=1, keepdim=True).expand(-1, inputs.shape[1], -1)
+        return self.out(torch.cat([local, whole], dim=-1))
+
+
+class PaperTransolver(Plain):
+    """The textbook model, with the authors' initialisation and distances to the reference grid."""
+
+    def __init__(self, config: TransolverConfig) -> None:
+        super().__init__(config)
+        self.inner = Textbook(
+            config.embedded_inputs,
+            config.outputs,
+            config.layers,
+            config.channels,
+            config.heads,
+            config.slices_per_layer[0],
+            config.mlp_ratio,
+            config.projection,
+            config.placeholder,
+        )
+        for module in self.inner.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.trunc_normal_(module.weight, std=0.02)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        self.positions = Transolver(config)  # only for its reference grid
+        for p in self.positions.parameters():
+            p.requires_grad_(False)
+
+    def answer(self, inputs: Tensor, grid: Any) -> Tensor:
+        if self.config.unified_pos == "index":
+            sides = [torch.linspace(0, 1, side) for side in grid]
+            places = torch.cartesian_prod(*sides).expand(len(inputs), -1, -1)
+            inputs = torch.cat([places, inputs[..., self.config.dimensions :]], dim=-1)
+        return self.inner(self.positions._unified(inputs), grid)
+
+
+BUILDERS: dict[str, Callable[[TransolverConfig], nn.Module]] = {
+    "textbook": PaperTransolver,
+    "ours": Transolver,
+    "PointNet": PointNet,
+    "MLP": Mlp,
+}
+
+
+def builder(kind: str) -> Callable[[Recipe, Scaling], Any]:
+    def build(recipe: Recipe, scaling: Scaling) -> nn.Module:
+        return BUILDERS[kind](
+            TransolverConfig(
+                inputs=scaling.input_channels,
+                outputs=scaling.output_channels,
+                dimensions=scaling.dimensions,
+                coefficients=len(scaling.coefficient_names) if kind == "ours" else 0,
+                **recipe.model.model_dump(),
+            )
+        )
+
+    return build
+
+
+def run_one(kind: str, recipe: Recipe, split: str, out: Path) -> tuple[dict[str, float], float]:
+    """Train one model and measure it on a split: figures by name, and seconds of training."""
+    with processes("cpu") as own:
+        run = Run(out, recipe, resume=False)
+        cases = open_cases(recipe, run)
+        trainer = Trainer(recipe, cases, run, own, builder(kind))
+        start = time.process_time()
+        trainer.run_steps()
+        seconds = time.process_time() - start
+        trainer.trained.eval()
+        surrogate = trainer.surrogate()
+        names = cases.dataset.names(split)
+        if kind == "ours":
+            return evaluate(surrogate, cases.dataset, names).figures, seconds
+        return evaluate_directly(surrogate, cases.dataset, names).figures, seconds
+
+
+@torch.no_grad()
+def evaluate_directly(surrogate: Surrogate, dataset: Dataset, names: list[str]) -> Evaluation:
+    """As `evaluate`, for models that have no states: all points of a case in one call, as the authors do."""
+    result = Evaluation([])
+    for name in names:
+        start = time.perf_counter()
+        case = dataset.case(name).whole()
+        inputs = torch.from_numpy(surrogate.scaling.inputs(Places.of(case)))[None]
+        outputs = surrogate.model(inputs, case.grid)[0].numpy()
+        predicted = surrogate.scaling.fields(outputs, case.surface, case.conditions)
+        row = {"name": name} | field_errors(surrogate, case, predicted)
+        row |= coefficient_errors(surrogate, case, predicted, None)
+        result.rows.append(row | {"seconds": time.perf_counter() - start})
+    summarise(result)
+    return result
+
+
+def darcy_recipe(kind: str, data: Path, steps: int, size: list[str]) -> Recipe:
+    common = [f"data.path={data}", f"training.steps={steps}", "training.validate_every=1000000", *size]
+    ours = ["training.ema=0.99", "training.learning_rate=2e-3"] if kind == "ours" else []
+    pointwise = ["training.gradient_weight=0.0"] if kind in ("MLP", "PointNet") else []
+    return read_recipe(ROOT / "recipes" / "darcy.toml", [*common, *ours, *pointwise])
+
+
+def airfoil_recipe(kind: str, data: Path, steps: int, size: list[str]) -> Recipe:
+    common = [f"data.path={data}", f"training.steps={steps}", "training.validate_every=1000000", *size]
+    if kind == "ours":
+        return read_recipe(ROOT / "recipes" / "naca_rans.toml", common)
+    mine = read_recipe(ROOT / "recipes" / "naca_rans.toml", common)
+    points = (mine.training.points or 0) + (mine.training.skin_points or 0)
+    architecture = [
+        f"model.{key}={getattr(mine.model, key)}" for key in ("layers", "channels", "heads", "slices", "mlp_ratio")
+    ]
+    fields = 'data.fields=["U","p","nut","wallShearStress"]'  # the shear as well, or there would be no drag to compare
+    batch = f"training.batch={mine.training.batch}"
+    return read_recipe(
+        ROOT / "recipes" / "airfrans.toml", [*architecture, fields, batch, *common, f"training.points={points}"]
+    )
+
+
+def compare(task: str, recipe_of: Callable[[str], Recipe], split: str, seeds: int, folder: Path) -> dict[str, Any]:
+    """All models of a task, each with some seeds."""
+    rows: dict[str, Any] = {}
+    for kind in BUILDERS:
+        figures, seconds = [], []
+        for seed in range(seeds):
+            recipe = recipe_of(kind)
+            training = recipe.training.model_copy(update={"seed": seed})
+            recipe = recipe.model_copy(update={"training": training, "name": f"{task}-{kind}-{seed}"})
+            result, took = run_one(kind, recipe, split, folder / recipe.name)
+            figures.append(result)
+            seconds.append(took)
+            console.note(f"{recipe.name}: {json.dumps({k: round(v, 4) for k, v in result.items()})}")
+        rows[kind] = {
+            key: {"mean": statistics.fmean(values), "spread": float(np.ptp(values)) / 2}
+            for key in figures[0]
+            if (values := [f[key] for f in figures]) and key != "seconds_per_case"
+        } | {"cpu_seconds": {"mean": statistics.fmean(seconds), "spread": float(np.ptp(seconds)) / 2}}
+    return rows
+
+
+def table(task: str, rows: dict[str, Any], keys: list[str]) -> str:
+    lines = [f"### {task}", "", "| model | " + " | ".join(keys) + " |", "|---" * (len(keys) + 1) + "|"]
+    for kind, figures in rows.items():
+        cells = [f"{figures[k]['mean']:.4g} ± {figures[k]['spread']:.2g}" if k in figures else "-" for k in keys]
+        lines.append(f"| {kind} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def draw_curves(folder: Path, tasks: list[str]) -> None:
+    """Training losses over their own start, since the losses differ in kind."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5 * len(tasks), 4), layout="constrained")
+    for i, task in enumerate(tasks):
+        axes = figure.add_subplot(1, len(tasks), i + 1)
+        for kind in BUILDERS:
+            lines = (folder / f"{task}-{kind}-0" / "log.jsonl").read_text().splitlines()
+            points = [(e["step"], e["loss"]) for e in map(json.loads, lines) if "loss" in e]
+            steps, losses = (np.array(v) for v in zip(*points, strict=True))
+            smooth = np.convolve(losses, np.ones(9) / 9, "valid")
+            axes.plot(steps[4:-4], smooth / smooth[0], label=kind)
+        axes.set(title=task, xlabel="step", ylabel="training loss over its start", yscale="log")
+        axes.legend()
+    figure.savefig(RESULTS / "accuracy.png", dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--darcy", type=Path, help="folder with the 16 x 16 Darcy set")
+    parser.add_argument("--airfoils", type=Path, default=ROOT / "datasets" / "naca_rans")
+    parser.add_argument("--darcy-steps", type=int, default=1500)
+    parser.add_argument("--airfoil-steps", type=int, default=3000)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument(
+        "--set", action="append", default=[], help="overrides for all models, such as model.channels=64"
+    )
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    RESULTS.mkdir(exist_ok=True)
+    results: dict[str, Any] = {"seeds": options.seeds, "set": options.set}
+    text = ""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder, tasks = Path(temporary), []
+        if options.darcy is not None:
+            prepare([options.darcy], folder / "darcy", format="darcy")
+            steps = options.darcy_steps
+            rows = compare(
+                "darcy16",
+                lambda kind: darcy_recipe(kind, folder / "darcy", steps, options.set),
+                "test",
+                options.seeds,
+                folder,
+            )
+            results["darcy16"] = {"steps": steps, "rows": rows}
+            text += table(f"darcy16, {steps} steps", rows, ["solution", "cpu_seconds"]) + "\n"
+            tasks.append("darcy16")
+        if options.airfoils.is_dir():
+            steps = options.airfoil_steps
+            rows = compare(
+                "airfoils",
+                lambda kind: airfoil_recipe(kind, options.airfoils, steps, options.set),
+                "full_test",
+                options.seeds,
+                folder,
+            )
+            results["airfoils"] = {"steps": steps, "rows": rows}
+            keys = ["p_surface", "U_volume", "wallShearStress_surface", "cl_integrated_error", "rho_L_integrated",
+                    "cd_integrated_error", "rho_D_integrated", "cl_head_error", "rho_L_head", "cd_head_error",
+                    "rho_D_head", "cpu_seconds"]  # fmt: skip
+            text += table(f"airfoils, {steps} steps", rows, keys)
+            tasks.append("airfoils")
+        draw_curves(folder, tasks)
+    (RESULTS / "accuracy.json").write_text(json.dumps(results, indent=1))
+    (RESULTS / "accuracy.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
