@@ -18,7 +18,7 @@ of all layers ("states") suffice to evaluate the model at any other point.
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -27,12 +27,19 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
 
 from aerosurrogate.errors import InputError
 
 EPSILON = 1e-5  # added to the sum of a slice's weights, as in the authors' code
 KEPT_FEATURES = 2**22  # points whose features `states` keeps by default: 4 GB at 256 channels
 KEPT_WEIGHTS = 2**19  # points whose slice weights are kept between reducing and spreading; others' are computed again
+aten = torch.ops.aten
+NORM_EPSILON = 1e-5
+ONLY_INPUT = [True, False, False]  # of a layer norm's gradients
+RECOMPUTE_ABOVE = 2**16  # points in a training step beyond which tiles are computed again in the backward pass
+TILE_IN_CACHE = 512
 SQUARE = 4  # points along a side of the fixed squares of the paper's ablation
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -178,7 +185,7 @@ class Tile(NamedTuple):
     skin: Tensor | None = None
 
     def split(self, size: int) -> list["Tile"]:
-        count = max(1, -(-self.inputs.shape[1] // max(1, size)))
+        count = max(1, -(-self.inputs.shape[1] // size))
         parts = [[None] * count if part is None else part.split(size, dim=1) for part in self]
         return [Tile(*together) for together in zip(*parts, strict=True)]
 
@@ -190,9 +197,9 @@ class Folded(NamedTuple):
     """A block's weights as the products over points use them: folded once a call, in the precision of the products."""
 
     slicing: Linear | None  # normalised point -> slice logits [H*M] (folded) or slice features [C]
-    values: Linear | None  # normalised point -> values [C]
-    hidden: Linear  # normalised point -> hidden layer of the MLP
-    out: Linear  # hidden layer -> update
+    values: Linear | None = None  # normalised point -> values [C]
+    hidden: Linear | None = None  # normalised point -> hidden layer of the MLP
+    out: Linear | None = None  # hidden layer -> update
 
 
 def normalised(x: Tensor) -> Tensor:
@@ -394,16 +401,104 @@ class Block(nn.Module):
         out = self.mlp.out.weight, self.mlp.out.bias
         return Folded(*(None if m is None else (m[0].to(dtype), m[1].to(dtype)) for m in (*maps, out)))
 
-    def begin(self, x: Tensor, folded: Folded, mask: Tensor | None, grid: Grid) -> tuple[Tensor | None, Tensor]:
+    def begin(
+        self, x: Tensor, folded: Folded, mask: Tensor | None, grid: Grid, lean: bool = False
+    ) -> tuple[Tensor | None, Tensor]:
         """Slice weights of the points x [B, n, C], and their share of the sums over all points."""
+        if lean and self.is_simple:
+            assert folded.slicing is not None
+            return _LeanBegin.apply(x, *folded.slicing, mask, self)
         z = self.attention.prepare(x, mask)
         w = self.attention.weigh(z, folded, mask, grid)
         return w, self.attention.reduce(z, w, folded, mask, grid)
 
-    def finish(self, x: Tensor, w: Tensor | None, ready: Tensor, folded: Folded) -> Tensor:
+    def finish(self, x: Tensor, w: Tensor | None, ready: Tensor, folded: Folded, lean: bool = False) -> Tensor:
         """The points x [B, n, C] after the block, from their slice weights and the mixed tokens."""
+        if lean and self.is_simple:
+            return _LeanFinish.apply(x, w, ready, *folded.hidden, *folded.out, self)
         x = self.attention.spread(x, w, ready)
         return x + F.linear(self.mlp.activation(F.linear(normalised(x), *folded.hidden)), *folded.out)
+
+    @property
+    def is_simple(self) -> bool:
+        return self.attention.folded and not (self.training and self.attention.dropout)
+
+
+# The two halves of a block in the folded order, with gradients written out. They keep the points, their weights and the
+# hidden layer before its activation; norms, softmax and activations are computed again. What is kept is allocated before
+# any temporary: mixed, the two would leave holes in the heap as large as what is kept.
+
+
+class _LeanBegin(torch.autograd.Function):
+    """`Block.begin`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, mask: Tensor | None, block: Block
+    ) -> tuple[Tensor, Tensor]:
+        (B, n, C), H = x.shape, block.attention.heads
+        results = weight.new_empty(B, n, H, len(weight) // H), weight.new_empty(B, H, len(weight) // H, C + 1)
+        for result, value in zip(results, block.begin(x, Folded((weight, bias)), mask, None), strict=True):
+            result.copy_(value)
+        ctx.save_for_backward(x, results[0], weight)
+        return results
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dw: Tensor, dpart: Tensor) -> tuple[Tensor | None, ...]:
+        x, w, weight = ctx.saved_tensors
+        z, mean, rstd = torch.native_layer_norm(x, x.shape[-1:], None, None, NORM_EPSILON)
+        z = z.to(w.dtype)
+        dsums, dcounts = dpart[..., :-1].flatten(1, 2), dpart[..., -1]  # [B, H*M, C], [B, H, M]
+        dw = torch.baddbmm((dw + dcounts[:, None]).flatten(2), z, dsums.mT)  # [B, n, H*M]
+        dlogits = aten._softmax_backward_data(dw.view_as(w), w, -1, w.dtype).flatten(2)
+        dz = torch.baddbmm(dlogits @ weight, w.flatten(2), dsums)  # [B, n, C]
+        dx = aten.native_layer_norm_backward(dz.to(x.dtype), x, x.shape[-1:], mean, rstd, None, None, ONLY_INPUT)[0]
+        dlogits = dlogits.flatten(0, 1)  # [B*n, H*M]
+        return dx, dlogits.T @ z.flatten(0, 1), dlogits.sum(0), None, None
+
+
+class _LeanFinish(torch.autograd.Function):
+    """`Block.finish`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        w: Tensor,
+        ready: Tensor,
+        weight1: Tensor,
+        bias1: Tensor,
+        weight2: Tensor,
+        bias2: Tensor,
+        block: Block,
+    ) -> Tensor:
+        y = torch.empty_like(x)
+        hidden = weight1.new_empty(*x.shape[:-1], len(weight1))
+        u = block.attention.spread(x, w, ready)
+        torch.addmm(bias1, normalised(u).to(weight1.dtype).flatten(0, 1), weight1.T, out=hidden.flatten(0, 1))
+        ctx.save_for_backward(x, w, ready, hidden, weight1, weight2)
+        ctx.block = block
+        return torch.add(u, F.linear(block.mlp.activation(hidden), weight2, bias2), out=y)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        x, w, ready, hidden, weight1, weight2 = ctx.saved_tensors
+        dout = dy.to(weight2.dtype).flatten(0, 1)  # [B*n, C]
+        with torch.enable_grad():
+            hidden = hidden.flatten(0, 1).detach().requires_grad_()
+            active = ctx.block.mlp.activation(hidden)
+        dhidden = torch.autograd.grad(active, hidden, dout @ weight2)[0]  # [B*n, C*mlp_ratio]
+        dweight2, dbias2 = dout.T @ active.detach(), dout.sum(0)
+        u = ctx.block.attention.spread(x, w, ready)
+        z, mean, rstd = torch.native_layer_norm(u, u.shape[-1:], None, None, NORM_EPSILON)
+        dweight1, dbias1 = dhidden.T @ z.to(weight1.dtype).flatten(0, 1), dhidden.sum(0)
+        dz = (dhidden @ weight1).to(u.dtype).view_as(u)
+        du = aten.native_layer_norm_backward(dz, u, u.shape[-1:], mean, rstd, None, None, ONLY_INPUT)[0].add_(dy)
+        dupdate = du.to(ready.dtype)
+        dw, dready = (dupdate @ ready.mT).view_as(w), w.flatten(2).mT @ dupdate
+        return du, dw, dready, dweight1, dbias1, dweight2, dbias2, None
 
 
 class Call(NamedTuple):
@@ -411,15 +506,17 @@ class Call(NamedTuple):
 
     folded: list[Folded]  # per block
     time: Tensor | None  # embedded, [B, 1, C]
-    grid: Grid
+    grid: Grid = None
+    recompute: str = "none"  # in the backward pass
 
 
 class Transolver(nn.Module):
     """Fields at points from the points' positions and input functions; see `forward`, `states` and `decode`.
 
     tile        points worked on at once; None chooses (see `_tile_size`)
-    recompute   what a training step computes again in its backward pass instead of keeping it: "none", "tiles"
-                (everything but the features between layers), or "auto": "tiles" above RECOMPUTE_ABOVE points
+    recompute   what a training step computes again in its backward pass instead of keeping it: "none" (for derivatives
+                of derivatives), "cheap" (norms, softmax, activations), "tiles" (all but the features between layers
+                and the slice weights); "auto" is "cheap", and "tiles" above RECOMPUTE_ABOVE points
     """
 
     def __init__(self, config: TransolverConfig, *, tile: int | None = None, recompute: str = "auto") -> None:
@@ -467,7 +564,11 @@ class Transolver(nn.Module):
             places = _index_grid(grid, inputs).expand(len(inputs), -1, -1)
             inputs = torch.cat([places, inputs[..., self.config.dimensions :]], dim=-1)
         tiles = Tile(inputs, mask, skin).split(self._tile_size(inputs))
-        fields, _, pool = self._march(lambda: tiles, self._call(time, grid), group, keep=inputs.shape[1])
+        recompute = self.recompute if torch.is_grad_enabled() and not torch.compiler.is_compiling() else "none"
+        if recompute == "auto":
+            recompute = "tiles" if len(inputs) * inputs.shape[1] > RECOMPUTE_ABOVE else "cheap"
+        call = self._call(time, grid, recompute)
+        fields, _, pool = self._march(lambda: tiles, call, group, inputs.shape[1])
         if pool is None:
             return torch.cat(fields, dim=1)
         return Answer(torch.cat(fields, dim=1), *self._of_skin(pool))
@@ -490,7 +591,7 @@ class Transolver(nn.Module):
         """
         self._require_states()
         tiles = functools.partial(self._tiles, chunks, time)
-        _, tokens, pool = self._march(tiles, self._call(time, None), group, keep, fields=False)
+        _, tokens, pool = self._march(tiles, self._call(time), group, keep, fields=False)
         if pool is None:
             return States(tuple(tokens), time)
         coefficients, pooled = self._of_skin(pool)
@@ -500,7 +601,7 @@ class Transolver(nn.Module):
     def decode(self, points: Tensor, states: States) -> Tensor:
         """Fields [B, n, outputs] at points [B, n, inputs] beside the body that the states hold."""
         self._require_states()
-        call = self._call(states.time, None)
+        call = self._call(states.time)
         ready = [self._ready(k, tokens) for k, tokens in enumerate(states.tokens)]
         tiles = self._tiles([points], states.time)
         return torch.cat([self.head(self.norm(self._features(tile, ready, call))) for tile in tiles], dim=1)
@@ -540,6 +641,7 @@ class Transolver(nn.Module):
         fields: bool = True,
     ) -> tuple[list[Tensor], list[Tensor], Tensor | None]:
         """Pass over the tiles once for the embedding and once for every block: (fields per tile, tokens, skin's sums)."""
+        step = functools.partial(self._again, self._step) if call.recompute == "tiles" else self._step
         kept: dict[int, tuple[Tensor, Tensor | None]] = {}
         outputs: list[Tensor] = []
         tokens: list[Tensor] = []
@@ -550,9 +652,12 @@ class Transolver(nn.Module):
             if last and not (fields or skinned):
                 return outputs, tokens, None
             total, seen = None, 0
+            places = [self._places(k, tile) for tile in tiles()] if call.recompute == "tiles" and not last else []
             for i, tile in enumerate(tiles()):
                 skinned |= tile.skin is not None
-                x, w, part = self._step(tile, *kept.pop(i, (None, None)), ready, call)
+                x, w, part = step(tile, *kept.pop(i, (None, None)), tuple(ready), call)
+                if places and w is not None:
+                    x, w = (_Moved.apply(value, place) for value, place in zip((x, w), places[i], strict=True))
                 if part is not None:
                     total = part.to(_wide(part)) if total is None else total + part
                 seen += tile.inputs.shape[1]
@@ -569,8 +674,18 @@ class Transolver(nn.Module):
                 ready.append(self._ready(k, tokens[k]))
         return outputs, tokens, total
 
+    def _places(self, k: int, tile: Tile) -> tuple[Tensor, Tensor]:
+        """Room for what a step keeps of a tile, its features and weights, in one stretch with that of the other tiles.
+
+        Allocated one by one between the temporaries of each step, they would leave holes in the heap as large again.
+        """
+        (B, n, _), C, H = tile.inputs.shape, self.config.channels, self.config.heads
+        weight = self.head.weight
+        w = weight.new_empty(B, n, H, self.config.slices_per_layer[k], dtype=_product_dtype(weight))
+        return weight.new_empty(B, n, C), w
+
     def _step(
-        self, tile: Tile, x: Tensor | None, w: Tensor | None, ready: list[Tensor], call: Call
+        self, tile: Tile, x: Tensor | None, w: Tensor | None, ready: Sequence[Tensor], call: Call
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Finish one block and begin the next on a tile, while it is in the cache.
 
@@ -580,22 +695,27 @@ class Transolver(nn.Module):
         k = len(ready)
         x = self._features(tile, ready, call) if x is None else self._finish(tile, x, w, ready[-1], k - 1, call)
         if k < len(self.blocks):
-            return x, *self.blocks[k].begin(x, call.folded[k], tile.mask, call.grid)
+            return x, *self.blocks[k].begin(x, call.folded[k], tile.mask, call.grid, call.recompute != "none")
         z = self.norm(x)
         if tile.skin is None:
             return self.head(z), None, None
         skin = tile.skin.to(z.dtype)[:, None]  # [B, 1, n]
         return self.head(z), None, torch.cat([skin @ z, skin.sum(-1, keepdim=True)], dim=-1)[:, 0]
 
+    def _again(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function of which the backward pass keeps the arguments only."""
+        return checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=self.config.dropout > 0.0)
+
     def _finish(self, tile: Tile, x: Tensor, w: Tensor | None, ready: Tensor, k: int, call: Call) -> Tensor:
         block, folded = self.blocks[k], call.folded[k]
         if w is None:
             w = block.attention.weigh(block.attention.prepare(x, tile.mask), folded, tile.mask, call.grid)
-        return block.finish(x, w, ready, folded)
+        return block.finish(x, w, ready, folded, call.recompute != "none")
 
-    def _features(self, tile: Tile, ready: list[Tensor], call: Call) -> Tensor:
+    def _features(self, tile: Tile, ready: Sequence[Tensor], call: Call) -> Tensor:
         """The features [B, n, C] with which a tile enters the block after those whose tokens are ready."""
-        x = self.embed(self._unified(tile.inputs))
+        inputs = self._unified(tile.inputs)
+        x = self._again(self.embed, inputs) if call.recompute == "cheap" else self.embed(inputs)
         if self.placeholder is not None:
             x = x + self.placeholder
         if call.time is not None:
@@ -620,11 +740,11 @@ class Transolver(nn.Module):
             return torch.cat([inputs, distances], dim=-1)
         return torch.cat([distances, inputs[..., d:]], dim=-1)
 
-    def _call(self, time: Tensor | None, grid: Grid) -> Call:
+    def _call(self, time: Tensor | None, grid: Grid = None, recompute: str = "none") -> Call:
         weight = self.head.weight
         with _full_precision(weight):
             folded = [block.fold(_product_dtype(weight)) for block in self.blocks]
-            return Call(folded, None if time is None else self._embed_time(time), grid)
+            return Call(folded, None if time is None else self._embed_time(time), grid, recompute)
 
     def _embed_time(self, time: Tensor) -> Tensor:
         """Sinusoids of the time [B], through a small MLP: [B, 1, C]."""
@@ -650,7 +770,11 @@ class Transolver(nn.Module):
             yield from Tile(inputs, None, skin).split(self._tile_size(inputs))
 
     def _tile_size(self, inputs: Tensor) -> int:
-        return self.tile or inputs.shape[1]
+        """Points of a tile: what fits the cache of a processor; all of them where nothing is gained by tiles."""
+        whole = max(1, inputs.shape[1])
+        if self.config.projection != "pointwise" or self.config.attention != "slices" or torch.compiler.is_compiling():
+            return whole
+        return self.tile or (max(1, TILE_IN_CACHE // len(inputs)) if inputs.is_cpu else whole)
 
     def _require_states(self) -> None:
         """Raise where a point's update needs more than its own features and the tokens."""
@@ -761,6 +885,19 @@ def _own_name(name: str) -> str:
     for theirs, ours in REFERENCE_NAMES.items():
         name = re.sub(rf"(^|\.){re.escape(theirs)}(?=\.)", rf"\1{ours}", name)
     return re.sub(r"^blocks\.\d+\.(ln_3|mlp2)\.", lambda m: "norm." if m[1] == "ln_3" else "head.", name)
+
+
+class _Moved(torch.autograd.Function):
+    """The tensor, in another place."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, place: Tensor) -> Tensor:
+        ctx.mark_dirty(place)
+        return place.copy_(value)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
 
 
 class _SumOverGroup(torch.autograd.Function):
