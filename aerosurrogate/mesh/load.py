@@ -1,23 +1,25 @@
 """Files of any mesh format as one checked VTK grid: nothing a damaged file holds reaches a VTK filter."""
 
 import contextlib
-import io
 import re
+import subprocess
+import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-import meshio
 import numpy as np
 import pyvista as pv
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkCommonCore import vtkLogger
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.off import read_off
 from aerosurrogate.mesh.ply import read_ply
 from aerosurrogate.mesh.surface import Ints
 
-# What VTK reads; meshio reads all other formats.
+# What VTK reads; PLY and OFF we read ourselves, and meshio all other formats.
 VTK = {".vtk", ".vtu", ".vtp", ".vtm", ".vtmb", ".pvtu", ".vts", ".vtr", ".vti", ".vtkhdf", ".obj", ".case", ".pvd"}
 # Sizes that text in a file promises: no file holds more items than it has bytes, or a thousand times that compressed.
 PROMISE = re.compile(
@@ -25,6 +27,8 @@ PROMISE = re.compile(
     rb'|NumberOf[A-Za-z]+=")\s*"?(\d{6,4000})'
 )
 COMPRESSION = 1000
+CONVERT = "import sys, meshio; meshio.read(sys.argv[1]).write(sys.argv[2])"
+SECONDS, BYTES_PER_SECOND = 8.0, 1e6  # how long meshio may take
 CORNERS = {1: 1, 3: 2, 5: 3, 8: 4, 9: 4, 10: 4, 11: 8, 12: 8, 13: 6, 14: 5, 15: 10, 16: 12}  # by VTK's cell type
 CORNERS |= {21: 3, 22: 6, 23: 8, 24: 10, 25: 20, 26: 15, 27: 13, 28: 9, 29: 27}
 
@@ -38,10 +42,10 @@ def load(path: Path) -> pv.UnstructuredGrid:
     _refuse_lies(path)
     try:
         kind = path.suffix.lower()
-        mesh = _ply(path) if kind == ".ply" else _by_vtk(path) if kind in VTK else _by_meshio(path)
+        mesh = _by_vtk(path) if kind in VTK else _by_us(path) if kind in (".ply", ".off") else _by_meshio(path)
     except InputError:
         raise
-    except (Exception, SystemExit) as error:  # readers raise whatever they stumble over; meshio even exits
+    except Exception as error:  # readers raise whatever they stumble over
         reason = str(error).strip().splitlines()
         raise InputError(
             f"{path}: not a readable {path.suffix or 'mesh'} file",
@@ -88,25 +92,29 @@ def _by_vtk(path: Path) -> pv.DataSet:
     return mesh
 
 
-def _ply(path: Path) -> pv.DataSet:
-    points, faces, data = read_ply(path)
-    mesh = pv.PolyData(points, faces=faces) if len(faces) else pv.PolyData()
-    mesh.point_data.update(data if len(faces) else {})
+def _by_us(path: Path) -> pv.DataSet:
+    points, faces, data = read_ply(path) if path.suffix.lower() == ".ply" else (*read_off(path), {})
+    if not len(faces):
+        raise InputError(f"{path}: holds no faces", seen=f"{len(points):,} points")
+    mesh = pv.PolyData(points, faces=faces)
+    mesh.point_data.update(data)
     return mesh
 
 
 def _by_meshio(path: Path) -> pv.DataSet:
-    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
+    """By meshio in a process of its own: on damaged files its readers loop for ever, or end the process they are in."""
+    patience = SECONDS + path.stat().st_size / BYTES_PER_SECOND
+    with tempfile.TemporaryDirectory() as folder:
+        vtu = Path(folder) / "mesh.vtu"
+        command = [sys.executable, "-c", CONVERT, str(path.resolve()), str(vtu)]
         try:
-            mesh = meshio.read(path)
-        except SystemExit:
-            lines = [line for line in said.getvalue().splitlines() if line.strip()]
-            raise ValueError(lines[0] if lines else "unknown format") from None
-        for block in mesh.cells:
-            indices = np.asarray(block.data)
-            if indices.dtype != object and indices.size and not 0 <= indices.min() <= indices.max() < len(mesh.points):
-                raise ValueError("cells refer to points that do not exist")
-        return pv.from_meshio(mesh)
+            answer = subprocess.run(command, capture_output=True, text=True, timeout=patience, errors="replace")
+        except subprocess.TimeoutExpired as error:
+            raise ValueError(f"no end after {patience:.0f} s") from error
+        if not vtu.is_file():
+            said = [line for line in (answer.stdout + answer.stderr).splitlines() if line.strip()]
+            raise ValueError(said[-1] if said else "unknown format")
+        return _by_vtk(vtu)
 
 
 def checked(mesh: pv.DataSet, label: str) -> pv.UnstructuredGrid:
