@@ -66,6 +66,15 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class Place:
+    """A source to be looked into."""
+
+    source: Path
+    format: str
+    options: Options
+
+
+@dataclass(frozen=True)
 class Task:
     """One shard to be written: what a worker process is given."""
 
@@ -105,7 +114,7 @@ def prepare(
     options = Options(units=units, crop=crop, every=every)
     if any(source.resolve() == out.resolve() for source in sources):
         raise InputError("the data set would overwrite its source", seen=out, remedy="choose another --out")
-    formats, found, unread = _find(sources, format, options)
+    formats, found, unread = _find(sources, format, options, jobs)
     sources = list(formats)
     before = None if compact else _before(out, sources, formats)
     if compact:
@@ -136,24 +145,35 @@ def prepare(
 
 
 def _find(
-    sources: list[Path], format: str, options: Options
+    sources: list[Path], format: str, options: Options, jobs: int | None
 ) -> tuple[dict[Path, str], list[tuple[Path, Batch]], dict[str, str]]:
     """The sources' formats, the cases found in them, and why a source could not be used; a single one must be."""
+    places = {source: Place(source, format, options) for source in sources}
+    answers = {place.source: answer for place, answer in spread(look, list(places.values()), jobs)}
     formats: dict[Path, str] = {}
     found: list[tuple[Path, Batch]] = []
     unread: dict[str, str] = {}
-    for source in dict.fromkeys(sources):
-        try:
-            kind = recognise(source) if format == "auto" else format
-            found += [(source, batch) for batch in reader_of(kind).batches(source, options)]
-            formats[source] = kind
-        except InputError as error:
-            if len(sources) == 1:
-                raise
-            console.warn(f"{source} is left out: {error}")
-            unread[str(source)] = str(error)
+    for source in places:
+        answer = answers[source] or InputError("looking into it ended the process (damaged file?)", seen=source)
+        if isinstance(answer, tuple):
+            formats[source] = answer[0]
+            found += [(source, batch) for batch in answer[1]]
+        elif len(places) == 1:
+            raise answer
+        else:
+            console.warn(f"{source} is left out: {answer}")
+            unread[str(source)] = str(answer)
     _check_names(found)
     return formats, found, unread
+
+
+def look(place: Place) -> tuple[str, list[Batch]] | InputError:
+    """The format of a source and its cases; in a worker process, for a damaged file may end it."""
+    try:
+        kind = recognise(place.source) if place.format == "auto" else place.format
+        return kind, reader_of(kind).batches(place.source, place.options)
+    except InputError as error:
+        return error
 
 
 def _before(out: Path, sources: list[Path], formats: dict[Path, str]) -> Manifest | None:

@@ -177,7 +177,8 @@ def structured(
     """A case without a body. Arrays may be (n,), (n, c) or have the grid's shape."""
 
     def column(values: NDArray[Any]) -> Array:
-        return np.ascontiguousarray(values, dtype=np.float32).reshape(len(points), -1)
+        with np.errstate(over="ignore"):  # what is beyond float32 becomes infinite, and a Case refuses that
+            return np.ascontiguousarray(values, dtype=np.float32).reshape(len(points), -1)
 
     return Case(
         name=name,
