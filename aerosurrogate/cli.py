@@ -309,6 +309,7 @@ def check(
         Path | None, typer.Option(help="Write the repaired mesh to this file (folder, for several).")
     ] = None,
     units: UnitsOption = None,
+    patch: Annotated[str | None, typer.Option(help="The body's patch in an OpenFOAM case.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -319,7 +320,7 @@ def check(
     """
     from aerosurrogate.mesh.check import check
 
-    reports = check(meshes, repair, units)
+    reports = check(meshes, repair, units, patch)
     if as_json:
         print_json({"meshes": [report.document() for report in reports]})
     else:

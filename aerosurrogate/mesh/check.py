@@ -77,12 +77,20 @@ class Report:
         return [*rows, ("written to", self.repaired)] if self.repaired else rows
 
 
-def check(meshes: Sequence[str | Path], repair: str | Path | None = None, units: str | None = None) -> list[Report]:
-    """Look at meshes, one report each; write repaired ones to `repair`, a file, or a folder when there are several."""
+def check(
+    meshes: Sequence[str | Path],
+    repair: str | Path | None = None,
+    units: str | None = None,
+    patch: str | None = None,
+) -> list[Report]:
+    """Look at meshes, one report each; write repaired ones to `repair`, a file, or a folder when there are several.
+
+    A mesh that cannot be read has its report too, unless it is the only one.
+    """
     reports = []
     for mesh in meshes:
         try:
-            report, surface = examine(mesh, units)
+            report, surface = examine(mesh, units, patch)
             if repair is not None:
                 target = _target(Path(repair), surface, alone=len(meshes) == 1)
                 write_mesh(repaired(surface), target)
@@ -95,9 +103,9 @@ def check(meshes: Sequence[str | Path], repair: str | Path | None = None, units:
     return reports
 
 
-def examine(mesh: str | Path, units: str | None = None) -> tuple[Report, Surface]:
+def examine(mesh: str | Path, units: str | None = None, patch: str | None = None) -> tuple[Report, Surface]:
     """The report on one mesh, and its surface as the file has it."""
-    surface = read_as_it_is(mesh, units)
+    surface = read_as_it_is(mesh, units, patch)
     facing, turned = outward(surface)
     outer = outer_faces(facing)
     count = int(facing.pieces.max()) + 1

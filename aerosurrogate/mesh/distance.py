@@ -15,6 +15,7 @@ from aerosurrogate.mesh.surface import Bools, Floats, Ints, Surface
 
 CHUNK = 262_144  # queries at a time: bounds the memory beside the answer to some 20 MB
 INSIDE = 0.5  # winding number from which a point counts as inside
+MANY = 100  # pieces, up to which bounding boxes spare winding numbers
 SKIN = 1e-6  # of the body's length: how far off a face `outer_faces` looks
 
 
@@ -102,6 +103,8 @@ def _in_another_box(surface: Surface) -> Ints:
     count = int(surface.pieces.max()) + 1 if len(surface.pieces) else 0
     if count < 2:
         return np.empty(0, dtype=np.int64)
+    if count > MANY:  # a soup of panels: asking for every cell is cheaper than sorting them out
+        return np.arange(len(surface.cells))
     low = np.full((count, surface.dimension), np.inf)
     high = -low
     np.minimum.at(low, surface.pieces, surface.corners.min(axis=1))

@@ -38,7 +38,7 @@ def shared_too_often(surface: Surface) -> int:
 
 
 def caps(surface: Surface) -> tuple[Ints, Floats, Ints]:
-    """The holes: open edges (k, 2), the number (k,) of the hole each belongs to, centres (holes, 3) of their points."""
+    """The holes: open edges (k, 2), centres (holes, 3) of the holes, and the hole (k,) that each edge belongs to."""
     edges = open_edges(surface)
     labels = components(edges, len(surface.points))[edges[:, 0]] if len(edges) else np.empty(0, np.int64)
     hole = np.unique(labels, return_inverse=True)[1]

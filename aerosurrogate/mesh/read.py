@@ -1,6 +1,7 @@
 """Bodies from files: any mesh format, airfoil coordinates and NACA names, as clean, outward surfaces."""
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ MERGE = 1e-9  # of the length: points closer than this are one
 DEGENERATE = 1e-14  # of the length squared: faces smaller than this are none
 SURFACE_CELLS = (5, 6, 7, 8, 9, 22, 23, 28, 34)  # VTK's triangles, strips, polygons, quads, and quadratic ones
 LINES = (3, 4, 21)
+TECPLOT = re.compile(r"^\s*(VARIABLES|ZONE)\b", re.MULTILINE | re.IGNORECASE)  # its files end in .dat, as airfoils' do
 
 
 def read_surface(path: str | Path, units: str | None = None, patch: str | None = None) -> Surface:
@@ -85,7 +87,7 @@ def _raw(path: Path, patch: str | None) -> Surface:
     if path.suffix.lower() == ".stl":
         corners = read_stl(path)
         return Surface(corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3), path.stem, path)
-    if path.suffix.lower() in (".dat", ".txt"):
+    if path.suffix.lower() in (".dat", ".txt") and not TECPLOT.search(path.read_text(errors="replace")):
         return curve_surface(read_dat(path), path.stem, path)
     return replace(skin(load(path), str(path)), name=path.stem, path=path)
 
