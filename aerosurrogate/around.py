@@ -16,7 +16,7 @@ from aerosurrogate.mesh import surroundings
 from aerosurrogate.mesh.distance import distance, inside
 from aerosurrogate.mesh.surface import Surface
 
-POINTS = {2: 8000, 3: 8000}  # of the surroundings
+POINTS = {2: 5000, 3: 8000}  # of the surroundings
 PLANE_CELLS = (200, 56)  # along and up
 ON_WALL = 1e-6  # body lengths: points nearer than this are on the skin
 _SEED = 2

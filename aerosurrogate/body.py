@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from aerosurrogate import forces
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow import Conditions, FlowAxes, StreamOptions
-from aerosurrogate.mesh.distance import outer_faces
+from aerosurrogate.mesh.distance import INSIDE, SKIN, outer_faces, winding_number
 from aerosurrogate.mesh.read import UNITS
 from aerosurrogate.mesh.surface import Surface
 
 Floats = NDArray[np.float64]
 BELOW, ABOVE = -0.02, 0.15  # body lengths: a lowest point between these over the file's zero stands on that zero
+SEAM = 2  # times that faces across the seam of two pieces are divided
 TILT = 1.0  # degrees: a chord nearer to the x axis than this counts as lying along it, as a cambered nose may seem to
 
 
@@ -130,10 +131,8 @@ def set_in_stream(surface: Surface, stream: StreamOptions, file: str, symmetry: 
         surface = mirrored(surface, symmetry, file)
         notes.append(f"half body doubled across the plane {symmetry} = 0")
     axes = FlowAxes.parse(stream.flow, stream.up)
-    outer = outer_faces(surface)
-    if not outer.all():
-        notes.append(f"{(~outer).sum()} of {len(outer)} faces lie inside another piece and are left out")
-        surface = surface.select(outer)
+    surface, hidden = _united(surface)
+    notes += hidden
     ground = _ground(surface, axes, stream)
     if ground is not None:
         surface, cut = _above(surface, axes, ground)
@@ -175,6 +174,60 @@ def mirrored(surface: Surface, axis: str, file: str) -> Surface:
         cells=np.concatenate([surface.cells, surface.cells[:, ::-1] + len(surface.points)]),
         point_data=twice(surface.point_data),
         cell_data=twice(surface.cell_data),
+    )
+
+
+def _united(surface: Surface) -> tuple[Surface, list[str]]:
+    """What the air touches of pieces that reach into each other; faces across the seam are divided to follow it."""
+    outer = outer_faces(surface)
+    if outer.all():
+        return surface, []
+    notes = [f"{(~outer).sum():,} of {len(outer):,} faces lie inside another piece and are left out"]
+    near = np.zeros((len(surface.points), 2), dtype=bool)
+    near[surface.cells[outer], 0], near[surface.cells[~outer], 1] = True, True
+    seam: NDArray[np.bool_] = np.logical_and(*near.T)[surface.cells].any(axis=1)  # faces that may reach across
+    pieces, rest = surface, surface.select(seam)
+    kept = [surface.select(outer & ~seam)]
+    for _ in range(SEAM):
+        hidden = _hidden(pieces, rest.points, rest.point_normals)[rest.cells]
+        count = hidden.sum(axis=1)
+        kept.append(rest.select(count == 0))
+        rest = _divided(rest.select((count > 0) & (count < 3)))
+    kept.append(rest.select(np.logical_not(_hidden(pieces, rest.centres, rest.normals))))
+    return _joined(kept), notes
+
+
+def _hidden(pieces: Surface, points: Floats, normals: Floats) -> NDArray[np.bool_]:
+    """(n,) whether points on a skin of several pieces, with its normals (n, 3), lie inside another piece."""
+    return np.asarray(winding_number(pieces, points + SKIN * pieces.length * normals) > INSIDE)
+
+
+def _joined(parts: list[Surface]) -> Surface:
+    """Parts of one surface as one again."""
+    starts = np.cumsum([0, *(len(part.points) for part in parts)])
+    return replace(
+        parts[0],
+        points=np.concatenate([part.points for part in parts]),
+        cells=np.concatenate([part.cells + start for part, start in zip(parts, starts, strict=False)]),
+        point_data={k: np.concatenate([part.point_data[k] for part in parts]) for k in parts[0].point_data},
+        cell_data={k: np.concatenate([part.cell_data[k] for part in parts]) for k in parts[0].cell_data},
+    )
+
+
+def _divided(surface: Surface) -> Surface:
+    """The triangles cut into four each; arrays go along, those on points by interpolation."""
+    cells = surface.cells
+    sides = np.sort(np.stack([cells, np.roll(cells, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
+    pairs, index = np.unique(sides, axis=0, return_inverse=True)
+    ab, bc, ca = (index.reshape(-1, 3) + len(surface.points)).T
+    a, b, c = cells.T
+    four = np.stack([[a, ab, ca], [ab, b, bc], [ca, bc, c], [ab, bc, ca]], axis=1).transpose(2, 1, 0).reshape(-1, 3)
+    return replace(
+        surface,
+        points=np.concatenate([surface.points, surface.points[pairs].mean(axis=1)]),
+        cells=four,
+        point_data={k: np.concatenate([v, v[pairs].mean(axis=1)]) for k, v in surface.point_data.items()},
+        cell_data={k: np.repeat(v, 4, axis=0) for k, v in surface.cell_data.items()},
     )
 
 

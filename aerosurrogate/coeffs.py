@@ -64,12 +64,12 @@ class Ranking:
 
     def show(self, *, table: bool = True) -> None:
         """The table on stdout; assumptions, notes and statistics around it on stderr."""
-        console.note(_assumptions(self.reference))
+        console.note(assumptions(self.reference))
         _show_notes(self.rows)
         if table:
             console.table("", *self._table(), results=True)
         if self.comparison:
-            console.note(_agreement(self.comparison))
+            console.note(agreement(self.comparison))
         for file, reason in self.failed.items():
             console.warn(f"{file} left out: {reason}")
 
@@ -168,7 +168,7 @@ def _reference(designs: Sequence[Fields], rows: Sequence[dict[str, Any]], settin
     }
 
 
-def _assumptions(reference: dict[str, Any]) -> str:
+def assumptions(reference: dict[str, Any]) -> str:
     known = {
         "speed": "{:g} m/s", "alpha": "{:g} degrees", "density": "{:g} kg/m3", "viscosity": "{:g} m2/s",
         "area": "{}", "flow": "{}", "up": "{}", "ground": "{}", "moment_about": "{}", "model": "{}",
@@ -190,16 +190,18 @@ def _show_notes(rows: Sequence[dict[str, Any]]) -> None:
         console.note(f"{who}: {text}")
 
 
-def _agreement(comparison: dict[str, Any]) -> str:
+def agreement(comparison: dict[str, Any]) -> str:
     lines = []
     for key, value in comparison["spearman"].items():
         if key.endswith("_interval") or value is None:
             continue
         low, high = comparison["spearman"][f"{key}_interval"]
-        best = ", ".join(f"{n} of {k}" for k, n in comparison["best"][key].items())
         lines.append(
             f"{key} against the truth of {comparison['designs']} designs: "
-            f"Spearman {value:.3f} ({low:.3f} to {high:.3f}), Kendall {comparison['kendall'][key]:.3f}, "
-            f"mean relative error {comparison['relative_error'][key]:.1%}, truly best among the predicted best {best}"
+            f"Spearman {value:.3f} (95 % interval {low:.3f} to {high:.3f}), Kendall {comparison['kendall'][key]:.3f}, "
+            f"mean relative error {comparison['relative_error'][key]:.1%}"
         )
+        if key == "cd":
+            best = ", ".join(f"{n} of {k}" for k, n in comparison["best"][key].items())
+            lines[-1] += f", truly best among the predicted best: {best}"
     return "\n".join(lines) or "too few designs to compare with the truth"

@@ -112,12 +112,15 @@ class Predictor:
         if symmetry is None and len(edges := open_edges(surface)):
             surface.notes.append(f"the surface is open along {len(edges)} edges; inside and outside by winding number")
         body = set_in_stream(surface, stream, file, symmetry)
+        conditions = stream.conditions(body.length, usual_stream(self.surrogate(body.dimension), body))
+        return self.place(body, conditions, chunk)
+
+    def place(self, body: Body, conditions: Conditions, chunk: int = CHUNK) -> Prepared:
+        """Put a body into the model's frame and make states of it."""
         surrogate = self.surrogate(body.dimension)
-        conditions = stream.conditions(body.length, usual_stream(surrogate, body))
-        model_stream = replace(conditions, alpha=conditions.alpha + body.tilt)
-        in_frame = body.in_model_frame()
-        sampled = sample(in_frame, model_stream, surrogate)
-        return Prepared(body, conditions, in_frame, model_stream, surrogate.states(sampled, chunk))
+        stream = replace(conditions, alpha=conditions.alpha + body.tilt)
+        surface = body.in_model_frame()
+        return Prepared(body, conditions, surface, stream, surrogate.states(sample(surface, stream, surrogate), chunk))
 
     def predict(
         self,
@@ -170,9 +173,7 @@ class Predictor:
 
     def on_skin(self, prepared: Prepared, chunk: int = CHUNK) -> dict[str, NDArray]:
         """Fields at the centres of the skin's own faces."""
-        surface = prepared.surface
-        places = _skin_places(surface.centres, surface.normals, prepared.stream)
-        return self.at(prepared, places, chunk)
+        return self.at(prepared, skin_places(prepared.surface, prepared.stream), chunk)
 
     def at(self, prepared: Prepared, places: Places, chunk: int = CHUNK) -> dict[str, NDArray]:
         """Fields at places of the model's frame, vectors turned to the file's axes; single channels as (n,)."""
@@ -355,12 +356,13 @@ def each(
     return {file: done[file] for file in files if file in done}, {f: failed[f] for f in files if f in failed}
 
 
-def _skin_places(points: NDArray, normals: NDArray, stream: Conditions) -> Places:
-    count = len(points)
+def skin_places(surface: Surface, stream: Conditions) -> Places:
+    """The centres of the skin's faces, in the model's frame."""
+    count = len(surface.cells)
     return Places(
-        points=points.astype(np.float32),
+        points=surface.centres.astype(np.float32),
         surface=np.ones(count, dtype=bool),
-        normals=normals.astype(np.float32),
+        normals=surface.normals.astype(np.float32),
         distance=np.zeros(count, np.float32),
         conditions=stream,
     )

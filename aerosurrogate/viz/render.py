@@ -115,8 +115,8 @@ def _by_vtk(shot: Shot) -> Image:
     plotter: Any = pv.Plotter(off_screen=True, window_size=list(shot.size), lighting="none")
     plotter.set_background("white")
     plotter.add_mesh(
-        body, scalars="rgb", rgb=True, smooth_shading=True, split_sharp_edges=True, feature_angle=35, ambient=0.45,
-        diffuse=0.62, specular=0.05, show_scalar_bar=False,
+        body, scalars="rgb", rgb=True, smooth_shading=True, split_sharp_edges=True, feature_angle=35, ambient=0.58,
+        diffuse=0.5, specular=0.05, show_scalar_bar=False,
     )  # fmt: skip
     lamp = pv.Light(light_type="camera light", position=(-0.5, 0.8, 1.0), intensity=0.9)
     plotter.add_light(lamp)

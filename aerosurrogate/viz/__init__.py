@@ -1,0 +1,66 @@
+"""Pictures (PNG, without a display) and interactive pages (HTML, one file, offline).
+
+field       a body's skin from several sides with the plane in the middle; a section with its flow and Cp over x/c
+error       prediction, reference and their difference
+slices      what the model's learned slices have taken hold of
+history     losses and learning rate of training runs
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from aerosurrogate.errors import InputError
+from aerosurrogate.writing import replacing, write_text
+
+
+def viz(
+    files: Sequence[Path],
+    out: Path,
+    *,
+    field: str | None = None,
+    kind: str | None = None,
+    reference: Path | None = None,
+) -> None:
+    """Draw files or run folders into one picture or page."""
+    if out.suffix.lower() not in (".png", ".html"):
+        remedy = "end the name with .png for a picture or .html for an interactive page"
+        raise InputError("unknown kind of picture", seen=out, remedy=remedy)
+    kind = kind or ("error" if reference else "history" if _is_run(files[0]) else "field")
+    if (kind == "error") != (reference is not None):
+        raise InputError(f"--kind {kind} {'needs' if kind == 'error' else 'takes no'} --reference", seen=reference)
+    if kind != "history" and len(files) > 1 and (kind != "field" or out.suffix == ".html"):
+        raise InputError(f"--kind {kind} shows one file in {out.suffix}", seen=f"{len(files)} files")
+    drawing = _draw(kind, files, out.suffix.lower() == ".html", field, reference)
+    if out.suffix.lower() == ".html":
+        write_text(out, drawing)
+    else:
+        save_picture(drawing, out)
+
+
+def save_picture(figure: Any, out: Path) -> None:
+    """Write a matplotlib figure as PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    with replacing(out) as temporary:
+        FigureCanvasAgg(figure).print_png(temporary)
+
+
+def _is_run(path: Path) -> bool:
+    return path.is_dir() and (path / "log.jsonl").is_file()
+
+
+def _draw(kind: str, files: Sequence[Path], interactive: bool, field: str | None, reference: Path | None) -> Any:
+    """A matplotlib figure, or the text of a page."""
+    from aerosurrogate.viz import history, page, slices, views
+    from aerosurrogate.viz.source import difference, open_source
+
+    if kind == "history":
+        return page.history(files) if interactive else history.figure(files)
+    sources = [open_source(str(file), field) for file in files]
+    if kind == "slices":
+        return page.slices(sources[0]) if interactive else slices.figure(sources[0])
+    if reference is not None:
+        compared = difference(sources[0], str(reference))
+        return page.error(compared) if interactive else views.error(compared)
+    return page.field(sources[0]) if interactive else views.field(sources)

@@ -1,0 +1,174 @@
+"""What a picture is made of: a skin with one value a cell, its surroundings, and the words that go with them."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerosurrogate import fields
+from aerosurrogate.errors import InputError
+from aerosurrogate.fields import UNITS, Fields
+from aerosurrogate.flow import FlowAxes, StreamOptions
+from aerosurrogate.mesh.load import load
+from aerosurrogate.mesh.read import read_surface
+from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.solved import PRESSURES, find_array, holds_pressure, read_solved, source_of
+
+LABELS = {
+    "Cp": "pressure coefficient $C_p$",
+    "p": "pressure",
+    "U": "speed",
+    "wallShearStress": "wall shear",
+    "nut": "turbulent viscosity",
+}
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Colours for a range of values: centred at zero where they have signs."""
+
+    low: float
+    high: float
+    signed: bool
+
+    @classmethod
+    def over(cls, *values: NDArray) -> "Scale":
+        """For most of the values: 1 % at either end may saturate, so that a few do not wash out the rest."""
+        known = np.concatenate([v[np.isfinite(v)].ravel() for v in values])
+        low, high = (float(edge) for edge in np.quantile(known, [0.01, 0.99])) if len(known) else (0.0, 1.0)
+        if low < 0 < high:
+            reach = max(-low, high)
+            return cls(-reach, reach, signed=True)
+        return cls(low, high if high > low else low + 1e-9, signed=False)
+
+    @property
+    def map(self) -> str:
+        return "RdBu_r" if self.signed else "viridis"
+
+    def colours(self, values: NDArray) -> NDArray[np.uint8]:
+        """RGB (n, 3) of values (n,)."""
+        import matplotlib
+
+        place = (np.nan_to_num(values) - self.low) / (self.high - self.low)
+        return (matplotlib.colormaps[self.map](np.clip(place, 0, 1))[:, :3] * 255).astype(np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A design and the field that is shown of it."""
+
+    name: str
+    surface: Surface
+    axes: FlowAxes
+    field: str
+    unit: str
+    values: Floats  # (m,) on the skin's cells
+    solution: Fields | None = None  # where the stream is known too
+
+    @property
+    def label(self) -> str:
+        words = LABELS.get(self.field, self.field)
+        return words if self.unit in ("", "-") else f"{words} ({self.unit})"
+
+    @property
+    def title(self) -> str:
+        if self.solution is None:
+            return self.name
+        row = self.solution.row()
+        alpha = f", {row['alpha']:g}°" if self.surface.dimension == 2 else ""
+        trust = f"   trust: {row['trust']}" if row["trust"] else ""
+        return f"{self.name}   $C_d$ {row['cd']:.4f}   $C_l$ {row['cl']:.4f}   at {row['speed']:g} m/s{alpha}{trust}"
+
+
+def open_source(file: str, field: str | None = None, stream: StreamOptions | None = None) -> Source:
+    """Read a file of fields; what is shown is `field`, else Cp where the stream is known, else the pressure."""
+    mesh = None if Path(file).is_dir() or file.endswith(".foam") else load(Path(file))
+    solution = None
+    if mesh is not None and fields.is_fields_file(mesh):
+        solution = fields.from_mesh(mesh, file)
+    elif (mesh is None or holds_pressure(mesh)) and (stream is not None or source_of(Path(file)).speed):
+        solution = read_solved(file, mesh, stream or StreamOptions())
+    if solution is None:
+        return _plain(file, field)
+    arrays = solution.with_pressure_coefficient(solution.skin)
+    name = field or "Cp"
+    if name not in arrays:
+        raise InputError(f"{file}: no such field on the skin", seen=name, remedy=f"give --field {'|'.join(arrays)}")
+    body = solution.body
+    axes = body.wind_axes(solution.conditions)
+    return Source(body.name, body.surface, axes, name, UNITS.get(name, ""), _scalar(arrays[name]), solution)
+
+
+def _plain(file: str, field: str | None) -> Source:
+    """A surface with arrays of which nothing else is known."""
+    surface = read_surface(file)
+    arrays: dict[str, Any] = {k: v[surface.cells].mean(axis=1) for k, v in surface.point_data.items()}
+    arrays |= surface.cell_data
+    name = field or find_array(arrays, PRESSURES) or next(iter(arrays), None)
+    if name is None or name not in arrays:
+        remedy = f"give --field {'|'.join(arrays)}" if arrays else "predict its fields first: aerosurrogate predict"
+        raise InputError(f"{file}: no such field" if field else f"{file}: holds no fields", seen=field, remedy=remedy)
+    return Source(surface.name, surface, _likely_axes(surface), name, UNITS.get(name, ""), _scalar(arrays[name]))
+
+
+def _likely_axes(surface: Surface) -> FlowAxes:
+    """For the eye only: a body's longest side lies along the stream, and its shortest one is its height."""
+    if surface.dimension == 2:
+        return FlowAxes.two_dimensional(0.0)
+    longest = int(np.argmax(surface.size))
+    if longest == 0:
+        return FlowAxes.parse()
+    shortest = int(np.argmin(surface.size))
+    return FlowAxes.parse(f"+{'xyz'[longest]}", f"+{'xyz'[shortest]}")
+
+
+def _scalar(values: NDArray) -> Floats:
+    values = np.asarray(values, dtype=float)
+    return values if values.ndim == 1 else np.linalg.norm(values, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """A prediction and its reference on the prediction's skin."""
+
+    predicted: Source
+    true: Floats  # (m,) the reference's values at the prediction's cells
+    reference: Source
+
+    @property
+    def error(self) -> Floats:
+        return self.predicted.values - self.true
+
+    @property
+    def relative(self) -> float:
+        """Relative L2 over the skin, weighted by area."""
+        areas = self.predicted.surface.areas
+        return float(np.sqrt(np.sum(areas * self.error**2) / max(float(np.sum(areas * self.true**2)), 1e-300)))
+
+
+def difference(predicted: Source, reference: str) -> Difference:
+    """The prediction against a reference: face by face on the same skin, else against the nearest face."""
+    from scipy.spatial import cKDTree
+
+    stream = None
+    if predicted.solution is not None:
+        given = predicted.solution.conditions
+        stream = StreamOptions(given.speed, given.alpha, None, given.density, given.viscosity)
+        if predicted.surface.dimension == 3:
+            stream = replace(stream, flow=_name(predicted.axes.flow), up=_name(predicted.axes.up))
+    true = open_source(reference, predicted.field, stream)
+    if true.surface.dimension != predicted.surface.dimension:
+        raise InputError("the reference has another dimension than the file", seen=reference)
+    apart, nearest = cKDTree(true.surface.centres).query(predicted.surface.centres)
+    if float(np.median(apart)) > 0.05 * predicted.surface.length:
+        remedy = "give the same body in the same axes and units"
+        raise InputError("the reference is another body", seen=f"{float(np.median(apart)):.3g} m away", remedy=remedy)
+    return Difference(predicted, true.values[nearest], true)
+
+
+def _name(axis: NDArray) -> str:
+    index = int(np.argmax(np.abs(axis)))
+    return f"{'+' if axis[index] > 0 else '-'}{'xyz'[index]}"
