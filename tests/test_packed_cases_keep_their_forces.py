@@ -177,6 +177,18 @@ def test_packing_goes_on_while_simulations_are_written_and_after_an_interruption
     assert Dataset(out).case("car-00001").surface.any()
 
 
+def test_a_packed_shard_that_was_taken_away_is_not_a_place_to_overwrite_another(tmp_path, cars):
+    sims, out = stored(tmp_path / "sims", cars[:1]), tmp_path / "packed"
+    prepare([sims], out, compact=True, jobs=1)
+    stored(sims, cars[:2])
+    prepare([sims], out, compact=True, jobs=1)
+    (out / "part-0000.safetensors").unlink()
+    second = (out / "part-0001.safetensors").read_bytes()
+    summary = prepare([sims], out, compact=True, jobs=1)
+    assert (summary.read, summary.kept) == (1, 1)
+    assert (out / "part-0001.safetensors").read_bytes() == second
+
+
 def test_airfoils_have_the_four_tasks_and_stay_small(tmp_path):
     speeds, angles = [40.0, 60.0, 90.0], [-4.0, 0.0, 14.0]
     cases = [airfoil(f"naca-{i:05d}", speeds[i % 3], angles[i // 3 % 3]) for i in range(12)]

@@ -118,7 +118,7 @@ def prepare(
     sources = list(formats)
     before = None if compact else _before(out, sources, formats)
     if compact:
-        tasks, kept = _to_pack(found, formats, options, out)
+        tasks, kept = _to_pack(formats, options, out)
     else:
         tasks, kept = _to_read(found, formats, options, out)
     try:
@@ -236,7 +236,7 @@ def _to_read(
     kept: dict[str, dict[str, Any]] = {}
     changed = 0
     for source, batch in found:
-        shard = out / (re.sub(r"[^\w.+-]", "_", batch.names[0]) + ".safetensors")
+        shard = out / _file_name(batch.names[0])
         digest = _digest(formats[source], batch, options)
         entries = _ready(shard)
         if set(entries) == set(batch.names) and all(e.get("digest") == digest for e in entries.values()):
@@ -251,6 +251,12 @@ def _to_read(
     return tasks, kept
 
 
+def _file_name(case: str) -> str:
+    """A file name for the shard that begins with a case; odd letters are replaced, and then it stays one of a kind."""
+    plain = re.sub(r"[^\w.+-]", "_", case)
+    return f"{plain if plain == case else f'{plain}-{zlib.crc32(case.encode()):08x}'}.safetensors"
+
+
 def _ready(shard: Path) -> dict[str, dict[str, Any]]:
     if not shard.exists():
         return {}
@@ -261,16 +267,11 @@ def _ready(shard: Path) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def _to_pack(
-    found: list[tuple[Path, Batch]],
-    formats: dict[Path, str],
-    options: Options,
-    out: Path,
-) -> tuple[list[Task], dict[str, dict[str, Any]]]:
+def _to_pack(formats: dict[Path, str], options: Options, out: Path) -> tuple[list[Task], dict[str, dict[str, Any]]]:
     """New compact shards for the cases that are in none yet, and the entries of those that are."""
-    packed = list(out.glob("part-*.safetensors"))
+    packed = list(out.glob("part-[0-9][0-9][0-9][0-9].safetensors"))
     kept = gathered(packed)
-    number = len(packed)
+    number = max((int(path.stem.removeprefix("part-")) for path in packed), default=-1) + 1
     tasks = []
     for source, format in formats.items():
         if format != "dataset":
@@ -283,7 +284,7 @@ def _to_pack(
             )
         tests = frozenset(rules.simulated(cases)["test"])
         new = [name for name in sorted(cases) if name not in kept]
-        size = PACKED[max(case["dimensions"] for case in cases.values())]
+        size = PACKED[max((case["dimensions"] for case in cases.values()), default=3)]
         for start in range(0, len(new), size):
             names = tuple(new[start : start + size])
             files = tuple(source / cases[name]["shard"] for name in names)
