@@ -8,7 +8,7 @@ import numpy as np
 import pyvista as pv
 
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh.load import checked, errors_of_vtk, load
+from aerosurrogate.mesh.load import cell_sizes, checked, errors_of_vtk, load
 from aerosurrogate.mesh.read import skin
 from aerosurrogate.mesh.surface import Surface
 
@@ -82,12 +82,14 @@ def _read_case(path: Path, case: Path) -> Volume:
 
 
 def _patch(mesh: pv.PolyData, label: str, flat: bool) -> Surface:
-    surface = _section(mesh) if flat else skin(checked(mesh, label), label)
+    surface = _section(mesh, label) if flat else skin(checked(mesh, label), label)
     return replace(surface, cells=surface.cells[:, ::-1])  # OpenFOAM's faces look out of the fluid
 
 
-def _section(mesh: pv.PolyData) -> Surface:
+def _section(mesh: pv.PolyData, label: str) -> Surface:
     """The line that a patch of a mesh one cell thick draws in the x-y plane: the lower side of each of its faces."""
+    if np.any(cell_sizes(checked(mesh, label)) != 4):
+        raise InputError(f"{label}: a mesh with empty sides that is not one cell thick")
     quads = mesh.regular_faces.astype(np.int64)  # (m, 4)
     points = np.asarray(mesh.points, dtype=float)
     low = points[quads][:, :, 2] < points[:, 2].mean()

@@ -40,7 +40,7 @@ def write_mesh(mesh: pv.DataSet | Surface, path: str | Path) -> None:
     mesh = (
         mesh.cast_to_unstructured_grid()
         if kind == ".vtu"
-        else mesh.extract_surface()
+        else mesh.extract_surface(algorithm="dataset_surface")
         if not isinstance(mesh, pv.PolyData)
         else mesh
     )
