@@ -95,6 +95,34 @@ def test_edges_that_join_three_faces(tmp_path: Path) -> None:
     assert report_on(pv.PolyData.from_regular_faces(box.points, fin), tmp_path).non_manifold_edges >= 1
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_real_car_survives_damage(tmp_path: Path, shared_data: Path, seed: int) -> None:
+    car = pv.read(shared_data / "shapenet_car" / "mini_car_0.vtp")
+    rng = np.random.default_rng(seed)
+    faces = np.delete(car.regular_faces, rng.choice(car.n_cells, 8, replace=False), axis=0)
+    flipped = rng.random(len(faces)) < 0.3
+    faces[flipped] = faces[flipped][:, ::-1]
+    report = report_on(pv.PolyData.from_regular_faces(car.points, faces), tmp_path)
+    assert report.orientation == "mixed"
+    assert not report.watertight
+    check([tmp_path / "body.vtp"], repair=tmp_path / "mended.stl")
+    mended = check([tmp_path / "mended.stl"])[0]
+    assert mended.watertight
+    assert mended.orientation == "outward"
+    assert mended.volume == pytest.approx(car.volume, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "sample", sorted((Path(__file__).parents[1] / "sample_meshes").glob("*.stl")), ids=lambda p: p.stem
+)
+def test_samples_are_sound(sample: Path) -> None:
+    report = check([sample])[0]
+    assert report.watertight
+    assert report.orientation == "outward"
+    assert report.repairs == []
+    assert not any("--units" in finding for finding in report.findings)
+
+
 def test_units_are_guessed_aloud(tmp_path: Path) -> None:
     report = report_on(ball(2200), tmp_path)
     assert report.length == pytest.approx(4400, rel=1e-2)

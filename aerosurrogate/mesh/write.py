@@ -6,6 +6,7 @@ import numpy as np
 import pyvista as pv
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.load import errors_of_vtk
 from aerosurrogate.mesh.surface import Floats, Surface
 from aerosurrogate.writing import replacing
 
@@ -37,12 +38,12 @@ def write_mesh(mesh: pv.DataSet | Surface, path: str | Path) -> None:
         if kind == ".stl" and mesh.dimension == 2:
             raise InputError("a curve in 2D is no STL file", seen=path, remedy="end the name with .vtp")
         mesh = polydata(mesh)
-    mesh = (
-        mesh.cast_to_unstructured_grid()
-        if kind == ".vtu"
-        else mesh.extract_surface(algorithm="dataset_surface")
-        if not isinstance(mesh, pv.PolyData)
-        else mesh
-    )
+    if kind == ".vtu":
+        mesh = mesh.cast_to_unstructured_grid()
+    elif not isinstance(mesh, pv.PolyData):
+        mesh = mesh.extract_surface(algorithm="dataset_surface")
     with replacing(path) as temporary:
-        mesh.save(temporary)
+        with errors_of_vtk() as errors:
+            mesh.save(temporary)
+        if errors or not temporary.is_file():  # VTK fails in silence, on a full disk too
+            raise InputError("cannot write", seen=f"{path} ({errors[0] if errors else 'no file'})")
