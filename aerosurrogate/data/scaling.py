@@ -121,16 +121,16 @@ class Scaling:
     ) -> "Scaling":
         """Statistics over the training cases; each field's only where it counts."""
         places = tuple((where or {}).get(name, field_spec(name).where) for name in fields)
-        moments: dict[str, _Moments] = {name: _Moments() for name in (*inputs, *fields, "coefficients")}
+        seen, answered, head = [_Moments() for _ in inputs], [_Moments() for _ in fields], _Moments()
         case = None
         for case in cases:
             bare = cls._bare(case, inputs, fields, coefficients, kind, places)
-            for name in inputs:
-                moments[name].add(bare._input(name, Places.of(case)))
-            for name, place in zip(fields, places, strict=True):
+            for name, moments in zip(inputs, seen, strict=True):
+                moments.add(bare._input(name, Places.of(case)))
+            for name, place, moments in zip(fields, places, answered, strict=True):
                 rows = _defined(place, case.surface)
-                moments[name].add(bare._field(name, case.fields[name][rows], case.conditions))
-            moments["coefficients"].add(bare.coefficient_targets(case)[None])
+                moments.add(bare._field(name, case.fields[name][rows], case.conditions))
+            head.add(bare.coefficient_targets(case)[None])
         if case is None:
             raise InputError("no training cases", remedy="check the recipe's split")
         bare = cls._bare(case, inputs, fields, coefficients, kind, places)
@@ -138,9 +138,9 @@ class Scaling:
         return cls(
             **{
                 **bare.__dict__,
-                "inputs_spread": _joined([moments[n].spread(kept=n in kept) for n in inputs]),
-                "fields_spread": _joined([moments[n].spread(kept=kind == "raw") for n in fields]),
-                "coefficients_spread": _joined([moments["coefficients"].spread()]),
+                "inputs_spread": _joined([m.spread(kept=n in kept) for n, m in zip(inputs, seen, strict=True)]),
+                "fields_spread": _joined([m.spread(kept=kind == "raw") for m in answered]),
+                "coefficients_spread": head.spread(),
             }
         )
 

@@ -60,18 +60,24 @@ class Batches:
         self.sampling = Sampling(training.sampling, training.skin_points, training.points)
 
     @property
+    def repeats(self) -> int:
+        """Steps on the same cases: one for each time of a time-conditioned task."""
+        return self.training.time_steps if self.training.task == "time" else 1
+
+    @property
     def steps(self) -> int:
         """Length of the run."""
         t = self.training
-        if t.steps is not None:
-            return t.steps
-        repeats = t.time_steps if t.task == "time" else 1
-        return -(-(t.epochs or 1) * len(self.names) * repeats // t.batch)
+        return t.steps or -(-(t.epochs or 1) * len(self.names) // t.batch) * self.repeats
+
+    def epoch(self, step: int) -> float:
+        """How often each case has been seen before a step."""
+        return step / self.repeats * self.training.batch / len(self.names)
 
     def make(self, step: int, rank: int = 0, processes: int = 1) -> Batch:
         """The batch of a step, or the part of it that falls to one of several processes."""
         size = self.training.batch // processes
-        first = step * self.training.batch + rank * size
+        first = step // self.repeats * self.training.batch + rank * size
         return self.collate([self._sample(first + i) for i in range(size)])
 
     def ahead(self, start: int, stop: int, rank: int = 0, processes: int = 1) -> Iterator[Batch]:
@@ -106,13 +112,12 @@ class Batches:
 
     def _sample(self, number: int) -> Case:
         """The number-th case of the run with the points it is seen at; each epoch has an order of its own."""
-        seed, t = self.training.seed, self.training
-        repeats = t.time_steps if t.task == "time" else 1  # a case is seen once for each of its times
-        epoch, place = divmod(number // repeats, len(self.names))
+        seed = self.training.seed
+        epoch, place = divmod(number, len(self.names))
         order = np.random.default_rng([seed, 1, epoch]).permutation(len(self.names))
         rng = np.random.default_rng([seed, 2, number])
         case = drawn(self.dataset, self.names[order[place]], self.sampling, rng)
-        return mirrored(case) if t.mirror and case.dimensions == 2 and rng.random() < 0.5 else case
+        return mirrored(case) if self.training.mirror and case.dimensions == 2 and rng.random() < 0.5 else case
 
     def collate(self, cases: Sequence[Case]) -> Batch:
         n = max(len(case.points) for case in cases)

@@ -221,8 +221,7 @@ class Trainer:
         return modules if self.average is None else modules | {"average": self.average}
 
     def _log(self, **values: Any) -> None:
-        epoch = self.step * self.recipe.training.batch / len(self.cases.train)
-        fixed = {"step": self.step, "epoch": round(epoch, 4), "seconds": round(self.seconds, 2)}
+        fixed = {"step": self.step, "epoch": round(self.batches.epoch(self.step), 4), "seconds": round(self.seconds, 2)}
         self.folder.log(fixed | {"learning_rate": self.rate} | values)
 
     def surrogate(self) -> Surrogate:
