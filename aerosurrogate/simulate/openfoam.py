@@ -202,7 +202,8 @@ def latest_time(case: Path) -> Path:
 def history(case: Path, name: str = "forceCoeffs") -> dict[str, Array]:
     """The table a function object wrote: {column: (iterations,)}, restarts joined, the later one kept.
 
-    For forceCoeffs: Time, Cd, Cl, CmPitch, ... A last line that is still being written is left out.
+    For forceCoeffs: Time, Cd, Cl, CmPitch, ... A last line that is still being written is left out. Raises SolverError
+    where the solution blew up: the solver itself would go on with numbers that are none, at a snail's pace.
     """
     rows: dict[float, list[float]] = {}
     names: list[str] = []
@@ -213,6 +214,8 @@ def history(case: Path, name: str = "forceCoeffs") -> dict[str, Array]:
             elif len(values := line.split()) == len(names):
                 rows[float(values[0])] = [float(v) for v in values]
     table = np.array(list(rows.values())).reshape(-1, max(len(names), 1))
+    if len(table) and not np.isfinite(table[-1]).all():
+        raise SolverError(f"the solution blew up within {len(table)} iterations")
     return {n: table[:, i] for i, n in enumerate(names)}
 
 
