@@ -21,7 +21,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.flow import Conditions, FlowAxes
 
 Vector = NDArray[np.float64]
-_LINES = 2000  # scan lines across a silhouette: a step in its outline is then placed to 0.025 % of its height
+_LINES = 1000  # scan lines across a silhouette: a step in its outline is then placed to 0.05 % of its height
 
 
 @dataclass(frozen=True)

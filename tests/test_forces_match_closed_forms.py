@@ -113,7 +113,7 @@ def test_silhouette_of_overlapping_boxes_is_the_area_of_their_union(boxes):
     ]
     found = silhouette_area(np.concatenate(pieces), AXES)
     # Every corner's height that falls between two scan lines may displace one width by half a spacing.
-    assert found == pytest.approx(grid.sum(), abs=100 * 100 / 2000 * len(boxes))
+    assert found == pytest.approx(grid.sum(), abs=100 * 100 / 1000 * len(boxes))
 
 
 def test_rectangle_encloses_the_front_view():

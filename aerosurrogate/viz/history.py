@@ -51,6 +51,8 @@ def figure(runs: Sequence[Path]) -> Figure:
             right.plot(*known["learning_rate"], color=f"C{number}", label=name)
     left.set(xlabel="step", ylabel="loss", yscale="log")
     right.set(xlabel="step", ylabel="learning rate")
+    right.locator_params(axis="x", nbins=4)
+    right.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
     for axes in (left, right):
         axes.grid(alpha=0.25)
     left.legend(frameon=False)

@@ -81,30 +81,49 @@ def section_figure(source: Source) -> Any:
     around = plane_of(source, SURROUNDINGS)
     if around is None or source.solution is None:
         return curves
-    figure = make_subplots(1, 2, column_widths=[0.58, 0.42], horizontal_spacing=0.12)
+    figure = make_subplots(1, 2, column_widths=[0.6, 0.4], horizontal_spacing=0.1)
     body, speed = source.solution.body, source.solution.conditions.speed
-    centres = body.to_model(around.points[around.cells].mean(axis=1)) / body.length
-    near = (centres[:, 0] > -0.5) & (centres[:, 0] < 1.6) & (np.abs(centres[:, 1]) < 0.7)
     size = np.linalg.norm(around.arrays["U"], axis=1) / speed
-    marker = {
-        "color": rounded(size[near]), "colorscale": "Viridis", "size": 5,
-        "colorbar": {"title": {"text": "speed over free stream", "side": "right"}, "x": 0.54},
-    }  # fmt: skip
-    figure.add_trace(
-        go.Scattergl(x=rounded(centres[near, 0]), y=rounded(centres[near, 1]), mode="markers", marker=marker,
-                     showlegend=False, hovertemplate="%{marker.color:.3f}<extra></extra>"), 1, 1,
+    x, y, shown = _image_of(body.to_model(around.points[around.cells].mean(axis=1)) / body.length, size)
+    bar = {"title": "speed over free stream", "orientation": "h", "x": 0.29, "y": -0.32, "len": 0.5, "thickness": 14}
+    picture = go.Heatmap(
+        x=x, y=y, z=shown, colorscale="Viridis", zsmooth="best", colorbar=bar, zmin=0,
+        hovertemplate="%{z:.3f}<extra></extra>",
     )  # fmt: skip
+    figure.add_trace(picture, 1, 1)
     outline = body.to_model(body.surface.corners.reshape(-1, 2)) / body.length
-    gaps = np.insert(outline.reshape(-1, 2, 2), 2, np.nan, axis=1).reshape(-1, 2)
+    lines = _chained(outline.reshape(-1, 2, 2))
     figure.add_trace(
-        go.Scatter(x=gaps[:, 0], y=gaps[:, 1], mode="lines", line={"color": "black"}, showlegend=False), 1, 1
-    )
+        go.Scatter(
+            x=rounded(lines[:, 0]), y=rounded(lines[:, 1]), mode="lines", fill="toself", fillcolor="#ddd",
+            line={"color": "black", "width": 1.5}, showlegend=False, hoverinfo="skip",
+        ), 1, 1,
+    )  # fmt: skip
     for trace in curves.data:
         figure.add_trace(trace, 1, 2)
     figure.update_xaxes(title="x / c")
-    figure.update_yaxes(title="y / c", scaleanchor="x", row=1, col=1)
+    figure.update_yaxes(title="y / c", scaleanchor="x", constrain="domain", row=1, col=1)
+    figure.update_xaxes(constrain="domain", row=1, col=1)
+    figure.update_layout(height=520, legend={"x": 0.98, "y": 0.98, "xanchor": "right"})
     figure.update_yaxes(title=plain(source.label), autorange=_direction(source), row=1, col=2)
     return figure
+
+
+def _image_of(centres: NDArray, values: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    """Scattered values around a section on a regular grid of chords: x, y and the values, three digits each."""
+    from scipy.interpolate import LinearNDInterpolator
+
+    x, y = np.linspace(-0.5, 1.6, 211), np.linspace(-0.6, 0.6, 121)
+    return x.round(3), y.round(3), LinearNDInterpolator(centres, values)(*np.meshgrid(x, y)).round(3)
+
+
+def _chained(segments: NDArray) -> NDArray:
+    """Segments (m, 2, 2) of a closed outline as one line (n, 2), each starting where another ends."""
+    after = {tuple(np.round(start, 9)): end for start, end in segments}
+    line = [segments[0, 0]]
+    while len(line) <= len(segments) and tuple(np.round(line[-1], 9)) in after:
+        line.append(after.pop(tuple(np.round(line[-1], 9))))
+    return np.array(line)
 
 
 def document(figure: Any, title: str) -> str:
