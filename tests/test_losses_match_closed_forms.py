@@ -16,7 +16,9 @@ def test_mean_square_weighs_skin_and_surroundings_apart() -> None:
     error = torch.tensor([[[1.0], [2.0], [3.0], [float("nan")]]])
     counted = torch.tensor([[[True], [True], [True], [False]]])
     surface = torch.tensor([[True, False, False, False]])
-    assert losses.mean_square(error, counted, surface, 0.5, alone).item() == pytest.approx((4 + 9) / 2 + 0.5 * 1)
+    alike, uneven = torch.ones(1, 4), torch.tensor([[1.0, 3.0, 1.0, 1.0]])
+    assert losses.mean_square(error, counted, surface, alike, 0.5, alone).item() == pytest.approx(6.5 + 0.5)
+    assert losses.mean_square(error, counted, surface, uneven, 0.5, alone).item() == pytest.approx(21 / 4 + 0.5)
 
 
 def test_relative_error_is_the_mean_over_cases_of_the_ratio_of_norms() -> None:

@@ -84,6 +84,16 @@ def test_decoding_in_chunks_changes_nothing(surrogate: Surrogate, dataset: Datas
         np.testing.assert_allclose(parts[name], whole[name], atol=1e-4 * np.abs(whole[name]).max())
 
 
+def test_a_run_can_go_on_from_a_model(run: Path, surrogate: Surrogate, tmp_path: Path) -> None:
+    start = ["training.steps=1", "training.learning_rate=1e-12", "training.ema=0.0", f"training.start={run / 'run'}"]
+    train(read_recipe(run / "run" / "recipe.toml", start), tmp_path / "more", device="cpu")
+    again = Surrogate.load(tmp_path / "more")
+    assert again.scaling == surrogate.scaling
+    torch.testing.assert_close(again.model.state_dict(), surrogate.model.state_dict(), atol=1e-8, rtol=0)
+    with pytest.raises(InputError, match="architecture"):
+        train(read_recipe(run / "run" / "recipe.toml", [*start, "model.slices=9"]), tmp_path / "other", device="cpu")
+
+
 def test_the_header_says_what_the_model_is(run: Path) -> None:
     header = read_header(run / "run" / "best.safetensors")
     assert header["outputs"][0] == {"name": "p", "unit": "Pa", "where": "all", "channels": 1}

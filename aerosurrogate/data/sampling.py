@@ -23,8 +23,7 @@ class Sampling:
 def drawn(dataset: Dataset, name: str, sampling: Sampling, rng: np.random.Generator) -> Case:
     """A case at the points that a step sees: skin by area, surroundings by the density that prediction uses.
 
-    The areas of drawn skin points are what each stands for. Half bodies become whole. Structured cases, and cases
-    without a limit on their points, stay as they are.
+    Half bodies become whole. Structured cases, and cases without a limit on their points, stay as they are.
     """
     meta = dataset.manifest.cases[name]
     if meta["grid"] or (sampling.around is None and sampling.skin is None):
@@ -36,12 +35,10 @@ def drawn(dataset: Dataset, name: str, sampling: Sampling, rng: np.random.Genera
     count = sampling.skin or skin
     around = _around(dataset, name, sampling, rng)
     case = dataset.case(name, np.concatenate([by_area(areas, count, rng), around]))
-    case = replace(case, areas=np.where(case.surface, areas.sum() / count, 0).astype(np.float32))
     if case.symmetry is None:
         return case
-    n = len(case.points)  # each point stands on one side or the other, for the area of both
-    whole = replace(case.whole(), areas=np.tile(2 * case.areas, 2))  # type: ignore[operator]
-    return whole.take(np.arange(n) + n * rng.integers(0, 2, n))
+    n = len(case.points)  # each point stands on one side or the other
+    return case.whole().take(np.arange(n) + n * rng.integers(0, 2, n))
 
 
 def _around(dataset: Dataset, name: str, sampling: Sampling, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -36,6 +36,7 @@ class Batch:
     surface: Tensor  # [B, N] bool
     defined: Tensor  # [B, N, c_out] bool: which fields count where
     coefficients: Tensor  # [B, K], scaled
+    weights: Tensor  # [B, N] of the points in the loss; 1 on average on the skin, 1 off it
     elements: Tensor  # [B, N, d] outward normal times the part of the skin that the point stands for, over L^(d-1)
 
     def _with(self, tensors: dict[str, Tensor]) -> "Batch":
@@ -135,11 +136,25 @@ class Batches:
             surface=stack([case.surface for case in cases]),
             defined=stack([self.scaling.defined(case.surface) for case in cases]),
             coefficients=torch.from_numpy(np.stack([self.scaling.coefficient_targets(case) for case in cases])),
-            elements=stack([_elements(case) for case in cases]),
+            weights=stack([self._weights(case) for case in cases]),
+            elements=stack([self._elements(case) for case in cases]),
         )
 
+    def _weights(self, case: Case) -> NDArray:
+        """Skin that is drawn by area shows small faces, where the flow changes fast, rarely: they may count more."""
+        weights = np.ones(len(case.points), np.float32)
+        if self.training.small_faces and case.areas is not None and case.surface.any():
+            skin = case.areas[case.surface] ** -self.training.small_faces
+            weights[case.surface] = skin / skin.mean()
+        return weights
 
-def _elements(case: Case) -> NDArray:
-    if case.areas is None or case.normals is None or case.conditions is None:
-        return np.zeros_like(case.points)
-    return case.normals * (case.areas / case.conditions.length ** (case.dimensions - 1))[:, None]
+    def _elements(self, case: Case) -> NDArray:
+        if case.areas is None or case.normals is None or case.conditions is None:
+            return np.zeros_like(case.points)
+        shares = case.areas
+        if self.sampling.kind == "density":  # drawn by area, all stand for the same share of the whole skin
+            meta = self.dataset.manifest.cases[case.name]
+            whole = self.dataset.array(case.name, "areas").rows(0, meta["surface"]).sum()
+            shares = case.surface * (whole * (2 if meta["symmetry"] else 1) / max(case.surface.sum(), 1))
+        square = case.conditions.length ** (case.dimensions - 1)
+        return (case.normals * (shares / square)[:, None]).astype(np.float32)

@@ -11,6 +11,7 @@ from aerosurrogate.data.scaling import Scaling
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
 from aerosurrogate.recipe import Data, Recipe, read_recipe
+from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.run import Run
 from aerosurrogate.writing import write_json
 
@@ -47,8 +48,15 @@ def open_cases(recipe: Recipe, run: Run) -> TrainingCases:
         return TrainingCases(dataset, kept["train"], kept["validation"], Scaling.from_document(kept["scaling"]))
     train, validation = divide(dataset, data, recipe.training.seed)
     console.note(f"{data.path.name}: {len(train)} training and {len(validation)} validation cases")
-    scaling = Scaling.fit(
-        (dataset.case(name).whole() for name in train),
+    scaling = _fit(dataset, train, data) if not recipe.training.start else _inherit(recipe)
+    if run.first:
+        write_json(path, {"train": train, "validation": validation, "scaling": scaling.document()})
+    return TrainingCases(dataset, train, validation, scaling)
+
+
+def _fit(dataset: Dataset, names: list[str], data: Data) -> Scaling:
+    return Scaling.fit(
+        (dataset.case(name).whole() for name in names),
         inputs=data.inputs,
         fields=data.fields,
         coefficients=data.coefficients,
@@ -56,9 +64,19 @@ def open_cases(recipe: Recipe, run: Run) -> TrainingCases:
         scale_inputs=data.scale_inputs,
         where=data.where,
     )
-    if run.first:
-        write_json(path, {"train": train, "validation": validation, "scaling": scaling.document()})
-    return TrainingCases(dataset, train, validation, scaling)
+
+
+def _inherit(recipe: Recipe) -> Scaling:
+    """The scaling of the model that the run goes on from: its weights mean nothing under another."""
+    scaling, data = Surrogate.load(recipe.training.start, "cpu").scaling, recipe.data
+    theirs = (scaling.input_names, scaling.field_names, scaling.coefficient_names, scaling.kind)
+    if theirs != (data.inputs, data.fields, data.coefficients, data.scaling):
+        raise InputError(
+            "the model to start from has other inputs, fields or scaling than the recipe",
+            seen=recipe.training.start,
+            remedy="start from a model of the same recipe",
+        )
+    return scaling
 
 
 def divide(dataset: Dataset, data: Data, seed: int) -> tuple[list[str], list[str]]:

@@ -71,6 +71,8 @@ class Trainer:
         t = recipe.training
         torch.manual_seed(t.seed)
         self.model = (build or build_model)(recipe, cases.scaling).to(own.device)
+        if t.start:
+            self._start_from(t.start)
         group = own.group if t.shard_points else None
         self.objective = Objective(self.model, cases.scaling, t, group).to(own.device)
         self.parallel: nn.Module = self.objective
@@ -84,6 +86,16 @@ class Trainer:
         self.step, self.seconds, self.best = 0, 0.0, math.inf
         if run.resumed:
             self._restore()
+
+    def _start_from(self, name: str) -> None:
+        model = Surrogate.load(name, "cpu").model
+        if model.config != self.model.config:
+            raise InputError(
+                "the model to start from has another architecture than the recipe",
+                seen=name,
+                remedy="start from a model of the same recipe",
+            )
+        self.model.load_state_dict(model.state_dict())
 
     @property
     def trained(self) -> Transolver:
@@ -229,7 +241,13 @@ class Trainer:
         t = self.recipe.training
         card = {
             "name": self.recipe.name,
-            "trained": {"steps": self.step, "of": self.steps, "seconds": round(self.seconds), "seed": t.seed},
+            "trained": {
+                "steps": self.step,
+                "of": self.steps,
+                "seconds": round(self.seconds),
+                "seed": t.seed,
+                "start": t.start,
+            },
             "data": {
                 "set": self.recipe.data.path.name,
                 "train": len(self.cases.train),

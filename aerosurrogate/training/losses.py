@@ -12,16 +12,19 @@ from torch import Tensor
 Sum = Callable[[Tensor], Tensor]
 
 
-def mean_square(error: Tensor, counted: Tensor, surface: Tensor, surface_weight: float, total: Sum) -> Tensor:
-    """Mean squared error around the body plus `surface_weight` times that on its skin.
+def mean_square(
+    error: Tensor, counted: Tensor, surface: Tensor, weights: Tensor, surface_weight: float, total: Sum
+) -> Tensor:
+    """Weighted mean squared error around the body plus `surface_weight` times that on its skin.
 
-    error, counted [B, N, C]; surface [B, N]. Where there is no skin, the mean over all points.
+    error, counted [B, N, C]; surface, weights [B, N]. Where there is no skin, the mean over all points.
     """
 
     def mean(points: Tensor) -> Tensor:
         here = counted & points[..., None]
         # Masked by `where`, not by a product: an output that is not finite off the mask must not spoil the sum.
-        return total(torch.where(here, error, 0).square().sum()) / total(here.sum().float()).clamp(min=1)
+        square = torch.where(here, error, 0).square() * weights[..., None]
+        return total(square.sum()) / total((here * weights[..., None]).sum()).clamp(min=1e-6)
 
     return mean(~surface) + surface_weight * mean(surface)
 

@@ -62,8 +62,8 @@ class Objective(nn.Module):
         t = self.training_recipe
         parts: dict[str, tuple[float, Tensor]] = {}
         if t.loss == "mean_square":
-            error = outputs - targets
-            parts["fields"] = 1.0, losses.mean_square(error, counted, batch.surface, t.surface_weight, self._total)
+            weighing = batch.surface, batch.weights, t.surface_weight
+            parts["fields"] = 1.0, losses.mean_square(outputs - targets, counted, *weighing, self._total)
         else:
             parts["fields"] = 1.0, self._relative(outputs, targets, counted)
         if t.gradient_weight and batch.grid is not None:
