@@ -94,11 +94,16 @@ def _raw(path: Path, patch: str | None) -> Surface:
 
 def skin(grid: pv.UnstructuredGrid, label: str) -> Surface:
     """The faces of a grid, or the lines of a flat one, or else the boundary of its volume cells, triangulated."""
-    kinds = grid.celltypes
     points = np.asarray(grid.points, dtype=float)
     _refuse_non_finite(points[np.unique(grid.cell_connectivity)], label)
-    if np.ptp(points[:, 2]) <= 1e-9 * np.ptp(points, axis=0).max():
-        return _lines(grid, label)
+    flat = np.ptp(points[:, 2]) <= 1e-9 * np.ptp(points, axis=0).max()
+    return _lines(grid, label) if flat else faces_of(grid, label)
+
+
+def faces_of(grid: pv.UnstructuredGrid, label: str) -> Surface:
+    """The faces of a grid, or else the boundary of its volume cells, triangulated; also of one in a single plane."""
+    kinds = grid.celltypes
+    points = np.asarray(grid.points, dtype=float)
     faces = np.isin(kinds, SURFACE_CELLS) & (cell_sizes(grid) >= 3)
     if np.all(kinds == pv.CellType.TRIANGLE):
         cells = grid.cell_connectivity.reshape(-1, 3).astype(np.int64)

@@ -9,7 +9,7 @@ import pyvista as pv
 
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.load import cell_sizes, checked, errors_of_vtk, load
-from aerosurrogate.mesh.read import skin
+from aerosurrogate.mesh.read import faces_of, skin
 from aerosurrogate.mesh.surface import Surface
 
 PATCH = re.compile(r"([^\s{}();]+)\s*\{([^{}]*)\}")
@@ -82,7 +82,7 @@ def _read_case(path: Path, case: Path) -> Volume:
 
 
 def _patch(mesh: pv.PolyData, label: str, flat: bool) -> Surface:
-    surface = _section(mesh, label) if flat else skin(checked(mesh, label), label)
+    surface = _section(mesh, label) if flat else faces_of(checked(mesh, label), label)
     return replace(surface, cells=surface.cells[:, ::-1])  # OpenFOAM's faces look out of the fluid
 
 
