@@ -98,7 +98,7 @@ def test_the_mesh_that_is_read_back_is_the_one_that_was_written(tmp_path):
 def test_openfoam_finds_no_fault_but_long_cells(tmp_path):
     grid = cgrid.grid(naca("4415", 400), airfoils.MESHES["fast"], 1e-5, 0.05)
     cgrid.write(grid, tmp_path)
-    airfoils.write_settings(tmp_path, airfoils.air(4e6, 3.0), 10, cautious=False)
+    airfoils.write_settings(tmp_path, airfoils.air(4e6, 3.0), 10)
     log = openfoam.run(tmp_path, "checkMesh").read_text()
     assert "Boundary openness" in log
     for fault in ("negative", "incorrectly oriented", "Upper triangular ordering: ***", "highly skew"):

@@ -101,7 +101,7 @@ def _run(
     case: Path, grid: CGrid, stream: Conditions, start: dict[str, Array], iterations: int, cautious: bool
 ) -> dict[str, Array]:
     """Write and run one grid; returns its fields on the grid, {name: (ni, nj, c)}."""
-    write_settings(case, stream, iterations, cautious=cautious)
+    write_settings(case, stream, iterations, cautious=cautious, first_order=cautious and not start)
     cgrid.write(grid, case)
     _write_fields(case, stream, start)
     openfoam.run(case, "simpleFoam", until=lambda: _flat(openfoam.history(case)), limit=1200)
@@ -139,8 +139,10 @@ def _refined(fields: dict[str, Array], grid: CGrid) -> dict[str, Array]:
 # --- the OpenFOAM case -----------------------------------------------------------------------------------------
 
 
-def write_settings(case: Path, stream: Conditions, iterations: int, *, cautious: bool) -> None:
-    """The dictionaries under system/ and constant/. `cautious`: smaller steps, for cases that blew up."""
+def write_settings(
+    case: Path, stream: Conditions, iterations: int, *, cautious: bool = False, first_order: bool = False
+) -> None:
+    """The dictionaries under system/ and constant/. `cautious`: smaller steps; `first_order`: smeared, but stable."""
     flow = np.append(stream.direction(2), 0.0)
     lift = np.array([-flow[1], flow[0], 0.0])
     coefficients = {
@@ -171,13 +173,12 @@ def write_settings(case: Path, stream: Conditions, iterations: int, *, cautious:
         "runTimeModifiable": False,
         "functions": {"forceCoeffs": coefficients, "shear": shear, "abort": openfoam.ABORT},
     }
-    second = "bounded Gauss linearUpwind grad(U)"
     schemes = {
         "ddtSchemes": {"default": "steadyState"},
         "gradSchemes": {"default": "Gauss linear"},
         "divSchemes": {
             "default": "none",
-            "div(phi,U)": second,
+            "div(phi,U)": "bounded Gauss upwind" if first_order else "bounded Gauss linearUpwind grad(U)",
             "div(phi,k)": "bounded Gauss upwind",
             "div(phi,omega)": "bounded Gauss upwind",
             "div((nuEff*dev2(T(grad(U)))))": "Gauss linear",
@@ -187,7 +188,7 @@ def write_settings(case: Path, stream: Conditions, iterations: int, *, cautious:
         "snGradSchemes": {"default": "corrected"},
         "wallDist": {"method": "meshWave"},
     }
-    momentum, pressure, turbulence = (0.7, 0.6, 0.6) if cautious else (0.86, 0.85, 0.8)
+    momentum, pressure, turbulence = (0.8, 0.5, 0.6) if cautious else (0.86, 0.85, 0.8)
     solution = {
         "solvers": {
             "p": {"solver": "GAMG", "smoother": "DICGaussSeidel", "tolerance": 1e-9, "relTol": 0.05},
