@@ -70,7 +70,7 @@ def test_each_option_is_documented(name):
             if option.startswith("--") and option != "--help":
                 assert f"`{option}" in section[1] or f"`{option}" in text.partition("\n## ")[0], f"{name} {option}"
     documented = set(re.findall(r"`(--[a-z-]+)", section[1]))
-    assert documented <= {o for p in get_command(app).commands[name].params for o in p.opts}
+    assert documented <= {o for p in get_command(app).commands[name].params for o in (*p.opts, *p.secondary_opts)}
 
 
 def test_examples_in_help_are_whole_commands():
