@@ -113,6 +113,7 @@ class Recipe(_Table):
     data: Data
     model: Model
     training: Training
+    card: dict[str, str] = {}  # what people should know of the model: what it is, its limits
     paper: dict[str, float] = {}  # the paper's figures for this task, by the names `evaluate` gives them
 
     def toml(self) -> str:
@@ -120,7 +121,7 @@ class Recipe(_Table):
         tables = json.loads(self.model_dump_json())
         lines = [f"name = {json.dumps(tables.pop('name'))}"]
         for table, entries in tables.items():
-            lines += ["", f"[{table}]"]
+            lines += ["", f"[{table}]"] if entries else []
             lines += [f"{key} = {_toml_value(value)}" for key, value in entries.items() if value is not None]
         return "\n".join(lines) + "\n"
 

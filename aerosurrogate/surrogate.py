@@ -195,10 +195,14 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
+def models_folder() -> Path:
+    """Where the models that come with the package lie."""
+    return Path(str(resources.files("aerosurrogate.models")))
+
+
 def shipped_models() -> dict[str, Path]:
     """The models that come with the package, by name."""
-    folder = Path(str(resources.files("aerosurrogate.models")))
-    return {path.stem: path for path in sorted(folder.glob("*.safetensors"))}
+    return {path.stem: path for path in sorted(models_folder().glob("*.safetensors"))}
 
 
 def find_model(name_or_path: str | Path) -> Path:

@@ -241,6 +241,7 @@ class Trainer:
         t = self.recipe.training
         card = {
             "name": self.recipe.name,
+            **self.recipe.card,
             "trained": {
                 "steps": self.step,
                 "of": self.steps,
