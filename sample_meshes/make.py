@@ -55,7 +55,7 @@ DESIGNS: dict[str, dict[str, float | str]] = {
     "car": CAR,
     "car_boat_tail": CAR | {"taper": 10.0},
     "car_steep_rear": CAR | {"rear_angle": 36.0, "deck_height": 0.67},
-    "car_diffuser": CAR | {"diffuser": 9.0},
+    "car_diffuser": CAR | {"diffuser": 6.0},
     "car_blunt_nose": CAR | {"nose_radius": 0.10, "nose_bow": 0.10, "edge_radius": 0.07},
     "car_no_wheels": CAR | {"wheels": "no"},
     "fastback": CAR | {"kind": "fastback", "height": 1.40, "roof_end": 0.62, "rear_angle": 17.0, "deck_height": 0.66},

@@ -220,6 +220,8 @@ def _control(conditions: Conditions, settings: Settings, area: float) -> dict[st
                 "type": "wallShearStress",
                 "libs": "(fieldFunctionObjects)",
                 "patches": "(body)",
+                "executeControl": "timeStep",
+                "executeInterval": 10,  # as dear as a tenth of an iteration, and it hardly changes
                 "log": False,
             },
             "means": {
@@ -237,7 +239,7 @@ def _control(conditions: Conditions, settings: Settings, area: float) -> dict[st
 
 _SCHEMES = {
     "ddtSchemes": {"default": "steadyState"},
-    "gradSchemes": {"default": "cellLimited Gauss linear 1"},
+    "gradSchemes": {"default": "Gauss linear", "grad(U)": "cellLimited Gauss linear 1"},
     "divSchemes": {
         "default": "none",
         "div(phi,U)": "bounded Gauss linearUpwindV grad(U)",
