@@ -83,5 +83,5 @@ def test_a_drag_history_counts_as_converged_only_when_it_stands_still():
     assert "varies" in cars.unsteadiness(0.3 + 0.02 * np.sin(np.arange(200)))
     assert cars.unsteadiness(np.full(200, np.nan))
     assert cars.is_flat({"Cd": steady, "Cl": 0 * steady})
-    assert not cars.is_flat({"Cd": steady[:80], "Cl": 0 * steady[:80]})
-    assert not cars.is_flat({"Cd": steady, "Cl": np.linspace(0, 0.01, 200)})
+    assert not cars.is_flat({"Cd": steady[: cars.FLAT_WINDOW], "Cl": 0 * steady[: cars.FLAT_WINDOW]})
+    assert not cars.is_flat({"Cd": steady, "Cl": np.linspace(0, 0.1, 200)})
