@@ -260,7 +260,7 @@ def solve_task(task: Task) -> Outcome:
             reason = solution.reason
         except (openfoam.SolverError, InputError, ValueError) as error:
             solution, reason = None, str(error)
-        if solution is not None and solution.converged:
+        if solution is not None and (solution.converged or not solution.retry):
             break
     outcome = Outcome(
         name=design.name,
