@@ -7,7 +7,6 @@ The body keeps the axes of its file, in metres. x_model = rotation @ (x - origin
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ class Body:
     file: str  # as the user gave it
     surface: Surface
     length: float  # m
+    silhouette: float  # m2, area of the shadow along the flow; in 2D chord x 1 m
     origin: Floats  # (d,) m
     rotation: Floats  # (d, d)
     ground: float | None  # m along up; None in free air
@@ -85,22 +85,20 @@ class Body:
             raise InputError("no such reference area", seen=choice, remedy=remedy)
         if self.dimension == 2:
             return self.length, "chord x 1 m"
-        assert self.stream_axes is not None
         if choice == "silhouette":
             return self.silhouette, "silhouette along the flow"
+        assert self.stream_axes is not None
         return forces.rectangle_area(self.surface.points, self.stream_axes), "rectangle around the front"
-
-    @cached_property
-    def silhouette(self) -> float:
-        """Area of the shadow along the flow, m2; in 2D chord x 1 m."""
-        if self.stream_axes is None:
-            return self.length
-        return forces.silhouette_area(self.surface.corners, self.stream_axes)
 
     def plain(self) -> dict[str, Any]:
         """All but the surface as JSON values; `Body.of` takes them back."""
         axes = None if self.stream_axes is None else [self.stream_axes.flow.tolist(), self.stream_axes.up.tolist()]
-        frame = {"length": self.length, "origin": self.origin.tolist(), "rotation": self.rotation.tolist()}
+        frame = {
+            "length": self.length,
+            "silhouette": self.silhouette,
+            "origin": self.origin.tolist(),
+            "rotation": self.rotation.tolist(),
+        }
         return {"name": self.name, **frame, "ground": self.ground, "axes": axes, "notes": list(self.notes)}
 
     @classmethod
@@ -108,7 +106,8 @@ class Body:
         axes = None if plain["axes"] is None else FlowAxes(*(np.array(axis) for axis in plain["axes"]))
         origin, rotation = np.array(plain["origin"]), np.array(plain["rotation"])
         notes = tuple(plain["notes"])
-        return cls(plain["name"], file, surface, plain["length"], origin, rotation, plain["ground"], axes, notes)
+        sizes = plain["length"], plain["silhouette"]
+        return cls(plain["name"], file, surface, *sizes, origin, rotation, plain["ground"], axes, notes)
 
     def moment_point(self) -> Floats:
         """Where the pitching moment is taken about: mid-length on the ground, or a quarter of the chord. (d,) m."""
@@ -122,7 +121,7 @@ def set_in_stream(surface: Surface, stream: StreamOptions, file: str, symmetry: 
     notes = list(surface.notes)
     if surface.dimension == 2:
         origin, rotation, chord = _chord(surface)
-        body = Body(name, file, surface, chord, origin, rotation, None, None, tuple(notes))
+        body = Body(name, file, surface, chord, chord, origin, rotation, None, None, tuple(notes))
         if body.tilt:
             turned = f"the chord lies {body.tilt:+.2f} degrees off the x axis; the angle of attack is measured from x"
             body = replace(body, notes=(*notes, turned))
@@ -131,9 +130,11 @@ def set_in_stream(surface: Surface, stream: StreamOptions, file: str, symmetry: 
         surface = mirrored(surface, symmetry, file)
         notes.append(f"half body doubled across the plane {symmetry} = 0")
     axes = FlowAxes.parse(stream.flow, stream.up)
+    ground = _ground(surface, axes, stream)
+    # Faces that are hidden in another piece lie in its shadow.
+    shadow = forces.silhouette_area(surface.corners, axes, -np.inf if ground is None else ground)
     surface, hidden = _united(surface)
     notes += hidden
-    ground = _ground(surface, axes, stream)
     if ground is not None:
         surface, cut = _above(surface, axes, ground)
         notes += cut
@@ -144,7 +145,7 @@ def set_in_stream(surface: Surface, stream: StreamOptions, file: str, symmetry: 
     middle = np.array([_middle(along), _middle(across), floor])
     rotation = axes.to_model
     length = float(np.ptp(along))
-    return Body(name, file, surface, length, rotation.T @ middle, rotation, ground, axes, tuple(notes))
+    return Body(name, file, surface, length, shadow, rotation.T @ middle, rotation, ground, axes, tuple(notes))
 
 
 def mirrored(surface: Surface, axis: str, file: str) -> Surface:

@@ -18,8 +18,9 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.fields import Fields
 from aerosurrogate.flow import StreamOptions
 from aerosurrogate.mesh.load import load
-from aerosurrogate.predict import Predictor, each, workers
+from aerosurrogate.predict import Predictor
 from aerosurrogate.solved import holds_pressure, read_solved
+from aerosurrogate.spread import each, expanded, workers
 from aerosurrogate.writing import replacing
 
 GEOMETRY = (".stl", ".dat", ".txt")  # formats that hold no fields
@@ -102,6 +103,7 @@ def coeffs(
     true = {} if truth is None else ranking.read_truth(truth)
     if sort.lstrip("-") not in COLUMNS:
         raise InputError("no such column to sort by", seen=sort, remedy=f"give --sort with one of {', '.join(COLUMNS)}")
+    files = expanded(files)
     threads = max(1, (os.cpu_count() or 1) // workers(files, jobs))
     predictor = Predictor(settings.model, settings.device, threads)
     designs, failed = each(files, lambda file: read_design(file, settings, predictor), "designs", jobs)

@@ -96,18 +96,20 @@ def coefficients(forces: Forces, axes: FlowAxes, conditions: Conditions, area: f
     )
 
 
-def silhouette_area(corners: NDArray, axes: FlowAxes) -> float:
-    """Area in m2 of the shadow that triangles, corners (n, 3, 3) m, cast along the flow; right to 0.1 %.
+def silhouette_area(corners: NDArray, axes: FlowAxes, floor: float = -math.inf) -> float:
+    """Area in m2 of the shadow that triangles, corners (n, 3, 3) m, cast along the flow above `floor`; right to 0.1 %.
 
     Each scan line meets a triangle in an interval; the union of a line's intervals is measured exactly and the lines
     are added up. Overlapping, concave and separate pieces therefore count once and gaps do not count at all.
     """
     across, height = np.asarray(corners, dtype=float) @ axes.side, np.asarray(corners, dtype=float) @ axes.up
-    low, high = height.min(), height.max()
+    low, high = max(float(height.min()), floor), float(height.max())
     if high <= low:
         return 0.0
     spacing = (high - low) / _LINES
     line, start, end = _intervals(across - across.min(), (height - low) / spacing - 0.5)
+    if floor > height.min():
+        start, end, line = start[line >= 0], end[line >= 0], line[line >= 0]
     return float(_union_length(line, start, end) * spacing)
 
 

@@ -8,11 +8,10 @@ user's. The answer comes back in the file's axes and in SI units.
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +29,7 @@ from aerosurrogate.mesh.orient import open_edges
 from aerosurrogate.mesh.read import UNITS, read_surface, units_doubt
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.write import in_space, write_mesh
+from aerosurrogate.spread import each, expanded, own_device, workers
 
 if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
     from aerosurrogate.surrogate import Surrogate
@@ -41,7 +41,6 @@ SEED = 0
 STILL_ON_WALLS = ("U", "nut")
 CHUNK = 65536  # points at a time, at most
 _BYTES = 64  # a point and channel take while they are worked on
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,9 @@ class Wanted:
         return cls(surface_only, shape, chunk)
 
 
+SKIN = Wanted(surface_only=True)
+
+
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A body in the model's frame with its states."""
@@ -73,6 +75,7 @@ class Prepared:
     surface: Surface  # in the model's frame, m
     stream: Conditions  # as the model sees them
     states: "States"
+    chunk: int  # points at a time
 
 
 class Predictor:
@@ -94,14 +97,16 @@ class Predictor:
             if name not in self._loaded:
                 if self.threads is not None:
                     torch.set_num_threads(self.threads)
-                self._loaded[name] = Surrogate.load(name, self.device)
+                self._loaded[name] = Surrogate.load(name, own_device(self.device))
         found = self._loaded[name]
         if found.dimensions != dimension:
             remedy = f"leave --model out, or give one for {dimension} dimensions"
             raise InputError(f"model {name} is for {found.dimensions} dimensions", seen=f"{dimension}D", remedy=remedy)
         return found
 
-    def prepare(self, file: str, stream: StreamOptions, symmetry: str | None = None, chunk: int = CHUNK) -> Prepared:
+    def prepare(
+        self, file: str, stream: StreamOptions, symmetry: str | None = None, chunk: int | None = None
+    ) -> Prepared:
         """Read a shape, put it into the model's frame and make states of it."""
         surface = read_surface(file, stream.units)
         if stream.units is None and (doubt := units_doubt(surface.length)):
@@ -112,57 +117,51 @@ class Predictor:
         if symmetry is None and len(edges := open_edges(surface)):
             surface.notes.append(f"the surface is open along {len(edges)} edges; inside and outside by winding number")
         body = set_in_stream(surface, stream, file, symmetry)
-        conditions = stream.conditions(body.length, usual_stream(self.surrogate(body.dimension), body))
-        return self.place(body, conditions, chunk)
+        usual = usual_stream(self.surrogate(body.dimension), body)
+        if stream.speed is None and stream.reynolds is None:
+            said = f"no speed given: {usual.speed:g} m/s, the middle of the model's training range"
+            body = replace(body, notes=(*body.notes, said))
+        return self.place(body, stream.conditions(body.length, usual), chunk)
 
-    def place(self, body: Body, conditions: Conditions, chunk: int = CHUNK) -> Prepared:
+    def place(self, body: Body, conditions: Conditions, chunk: int | None = None) -> Prepared:
         """Put a body into the model's frame and make states of it."""
         surrogate = self.surrogate(body.dimension)
         stream = replace(conditions, alpha=conditions.alpha + body.tilt)
         surface = body.in_model_frame()
-        return Prepared(body, conditions, surface, stream, surrogate.states(sample(surface, stream, surrogate), chunk))
+        chunk = chunk or _chunk(surrogate)
+        states = surrogate.states(sample(surface, stream, surrogate), chunk)
+        return Prepared(body, conditions, surface, stream, states, chunk)
 
-    def predict(
-        self,
-        file: str,
-        stream: StreamOptions,
-        wanted: Wanted = Wanted(surface_only=True),
-        symmetry: str | None = None,
-    ) -> Fields:
+    def predict(self, file: str, stream: StreamOptions, wanted: Wanted = SKIN, symmetry: str | None = None) -> Fields:
         """The fields on a shape's skin, and around it as wanted."""
-        prepared = self.prepare(file, stream, symmetry, wanted.chunk or CHUNK)
-        body = prepared.body
-        surrogate = self.surrogate(body.dimension)
-        chunk = wanted.chunk or _chunk(surrogate)
-        skin = self.on_skin(prepared, chunk)
-        regions = () if wanted.surface_only else around.cells(prepared.surface, prepared.stream, wanted.grid)
-        answered = tuple(
-            Region(r.code, body.to_file(r.points), r.cells, self.at(prepared, r.places, chunk)) for r in regions
-        )
+        return self.answer(self.prepare(file, stream, symmetry, wanted.chunk), wanted)
+
+    def answer(self, prepared: Prepared, wanted: Wanted = SKIN) -> Fields:
+        """The fields on a body's skin, and around it as wanted."""
+        body, surrogate = prepared.body, self.surrogate(prepared.body.dimension)
+        regions = [] if wanted.surface_only else around.cells(prepared.surface, prepared.stream, wanted.grid)
         fields = Fields(
             body=body,
             conditions=prepared.conditions,
-            skin=skin,
-            around=answered,
+            skin=self.at(prepared, skin_places(prepared.surface, prepared.stream)),
+            around=tuple(Region(r.code, body.to_file(r.points), r.cells, self.at(prepared, r.places)) for r in regions),
             direct=surrogate.force_areas(prepared.states, prepared.stream),
             route=surrogate.card.get("routes", {}),
             model=self.model or MODELS[body.dimension],
         )
         return replace(fields, verdict=judge(surrogate, prepared, fields))
 
-    def on_mesh(self, fields: Fields, file: str, stream: StreamOptions, mesh: Any, chunk: int | None = None) -> Any:
+    def on_mesh(self, prepared: Prepared, fields: Fields, mesh: Any, metres: float = 1.0) -> Any:
         """A copy of the user's mesh with the fields where its own arrays are: on points if only there, else on cells.
 
-        Points inside the body have no answer and get NaN.
+        `metres` is the mesh's unit of length. Points inside the body have no answer and get NaN.
         """
-        prepared = self.prepare(file, stream, chunk=chunk or CHUNK)
         at_points = len(mesh.point_data) > 0 and len(mesh.cell_data) == 0
-        centres = np.asarray(mesh.points if at_points else mesh.cell_centers().points, dtype=float)
-        centres = centres[:, : prepared.body.dimension] * UNITS[stream.units or "m"]
-        places, covered = around.places_at(prepared.surface, prepared.stream, prepared.body.to_model(centres))
-        answer = fields.with_pressure_coefficient(self.at(prepared, places, chunk or CHUNK))
+        centres = np.asarray(mesh.points if at_points else mesh.cell_centers().points, dtype=float) * metres
+        model_points = prepared.body.to_model(centres[:, : prepared.body.dimension])
+        places, covered = around.places_at(prepared.surface, prepared.stream, model_points)
         answered = mesh.copy()
-        for name, values in answer.items():
+        for name, values in fields.with_pressure_coefficient(self.at(prepared, places)).items():
             values = in_space(values) if values.ndim == 2 else values
             values[covered] = np.nan
             (answered.point_data if at_points else answered.cell_data)[name] = values
@@ -171,13 +170,9 @@ class Predictor:
             console.note(f"{covered.sum()} of {len(covered)} points lie inside {fields.body.name} and have no answer")
         return answered
 
-    def on_skin(self, prepared: Prepared, chunk: int = CHUNK) -> dict[str, NDArray]:
-        """Fields at the centres of the skin's own faces."""
-        return self.at(prepared, skin_places(prepared.surface, prepared.stream), chunk)
-
-    def at(self, prepared: Prepared, places: Places, chunk: int = CHUNK) -> dict[str, NDArray]:
+    def at(self, prepared: Prepared, places: Places) -> dict[str, NDArray]:
         """Fields at places of the model's frame, vectors turned to the file's axes; single channels as (n,)."""
-        fields = self.surrogate(prepared.body.dimension).decode(prepared.states, places, chunk)
+        fields = self.surrogate(prepared.body.dimension).decode(prepared.states, places, prepared.chunk)
         turned = {}
         for name, values in fields.items():
             if field_spec(name).where == "surface" and not places.surface.any():
@@ -226,7 +221,8 @@ def predict(
     device: str = "auto",
 ) -> Predictions:
     """Predict each shape and write its fields: to `out` if there is one shape, else into the folder `out`."""
-    places = _outputs(list(dict.fromkeys(geometries)), out)
+    geometries = expanded(geometries)
+    places = _outputs(geometries, out)
     predictor = Predictor(model, device, max(1, (os.cpu_count() or 1) // workers(geometries, None)))
     mesh = None if points is None else load(points)
 
@@ -235,8 +231,9 @@ def predict(
             fields = predictor.predict(file, stream, wanted)
             fields.save(places[file])
         else:
-            fields = predictor.predict(file, stream, replace(wanted, surface_only=True))
-            write_mesh(predictor.on_mesh(fields, file, stream, mesh, wanted.chunk), places[file])
+            prepared = predictor.prepare(file, stream, chunk=wanted.chunk)
+            fields = predictor.answer(prepared)
+            write_mesh(predictor.on_mesh(prepared, fields, mesh, UNITS[stream.units or "m"]), places[file])
         return fields.row()
 
     rows, failed = each(geometries, work, "designs")
@@ -326,34 +323,6 @@ def judge(surrogate: "Surrogate", prepared: Prepared, fields: Fields) -> trust.V
     head = {f"c{name[0]}": value / area for name, value in fields.direct.items()}
     apart = trust.disagreement(head, {"cd": whole.cd, "cl": whole.cl})
     return trust.judge(surrogate.trust, trust.Evidence(features, conditions, measures, apart))
-
-
-def workers(files: Sequence[str], jobs: int | None) -> int:
-    """How many files are worked on at a time."""
-    return max(1, min(jobs or os.cpu_count() or 1, len(files)))
-
-
-def each(
-    files: Sequence[str], work: Callable[[str], Answer], title: str, jobs: int | None = None
-) -> tuple[dict[str, Answer], dict[str, str]]:
-    """Do `work` for each file, on all cores; the answers in the files' order, and why some have none."""
-    files = list(dict.fromkeys(files))
-    done: dict[str, Answer] = {}
-    failed: dict[str, str] = {}
-    with ThreadPoolExecutor(workers(files, jobs)) as pool, console.progress(title, len(files), unit=title) as advance:
-        running = {pool.submit(work, file): file for file in files}
-        try:
-            for future in as_completed(running):
-                file = running[future]
-                try:
-                    done[file] = future.result()
-                except InputError as error:
-                    failed[file] = str(error)
-                advance()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return {file: done[file] for file in files if file in done}, {f: failed[f] for f in files if f in failed}
 
 
 def skin_places(surface: Surface, stream: Conditions) -> Places:

@@ -54,7 +54,7 @@ def page(ranking: Ranking, sources: dict[str, Source]) -> str:
     sections = [
         f"<p class=assumed>{html.escape(assumptions(ranking.reference))}</p>",
         _table(rows, pictures, with_truth=bool(ranking.truth)),
-        f"<p class=scale>Pressure coefficient on the skin {_legend(scale)}</p>",
+        f"<p class=scale>Pressure coefficient on the skin {_legend(scale)}</p>" if best.surface.dimension == 3 else "",
         f"<h2>Best: {html.escape(rows[0]['name'])}</h2>",
         embedded(turn),
     ]

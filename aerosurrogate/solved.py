@@ -106,6 +106,9 @@ def read_solved(
             raise InputError(f"{file}: no pressure on the body", remedy="name the body's patch with --patch")
         skin = {"p": coefficient * conditions.dynamic_pressure}
         notes.append("pressure from its coefficient and the stream's dynamic pressure")
+    if not np.isfinite(skin["p"]).all():
+        bad = int((~np.isfinite(skin["p"])).sum())
+        raise InputError(f"{file}: pressures that are not numbers", seen=f"{bad} faces", remedy="mend the file")
     shear, said = _shear(surface, source, conditions, per_density)
     if shear is not None:
         skin["wallShearStress"] = shear

@@ -1,6 +1,9 @@
 """A prediction does not depend on how a file is written, and comes back in the file's own axes and units."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -247,3 +250,24 @@ def test_a_car_of_several_pieces_is_predicted_as_their_union(model):
     row = row_of(SAMPLE, model)
     assert any("inside another piece" in note for note in row["notes"])
     assert any("ground at the file's zero height" in note for note in row["notes"])
+
+
+def test_a_folder_stands_for_the_shapes_in_it(car, model, tmp_path):
+    for name in ("one", "two"):
+        pv.read(car).save(tmp_path / f"{name}.stl")
+    (tmp_path / "notes.md").write_text("not a shape")
+    assert sorted(r["name"] for r in coeffs([str(tmp_path)], Settings(model=model)).rows) == ["one", "two"]
+
+
+@pytest.mark.slow
+def test_processes_of_torchrun_share_the_designs_and_the_first_answers(car, model, tmp_path):
+    for height in (1.0, 1.1, 1.2):
+        pv.read(car).scale([1, 1, height]).save(tmp_path / f"h{10 * height:.0f}.stl")
+    alone = coeffs([str(tmp_path)], Settings(model=model)).rows
+    command = ["torchrun", "--nproc-per-node", "2", "-m", "aerosurrogate", "coeffs", str(tmp_path), "--model", model]
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    result = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=300, env=env)
+    together = json.loads(result.stdout)["designs"]
+    assert [r["name"] for r in together] == [r["name"] for r in alone]
+    for found, expected in zip(together, alone, strict=True):
+        same(found, expected, rel=1e-5)

@@ -82,6 +82,7 @@ def section_figure(source: Source) -> Any:
     if around is None or source.solution is None:
         return curves
     figure = make_subplots(1, 2, column_widths=[0.6, 0.4], horizontal_spacing=0.1)
+    figure.update_layout(template="plotly_white")
     body, speed = source.solution.body, source.solution.conditions.speed
     size = np.linalg.norm(around.arrays["U"], axis=1) / speed
     x, y, shown = _image_of(body.to_model(around.points[around.cells].mean(axis=1)) / body.length, size)
@@ -219,7 +220,8 @@ def _curves_figure(curves: Sequence[tuple[str, NDArray]], source: Source, label:
             words = f"{name} {'upper' if upper else 'lower'} side".strip()
             line = {"dash": dash, "color": _COLOURS[number % len(_COLOURS)]}
             figure.add_scatter(x=rounded(x), y=rounded(values[side][order]), name=words, mode="lines", line=line)
-    figure.update_layout(xaxis_title="x / c", yaxis={"title": plain(label), "autorange": _direction(source)})
+    yaxis = {"title": plain(label), "autorange": _direction(source)}
+    figure.update_layout(template="plotly_white", xaxis_title="x / c", yaxis=yaxis)
     return figure
 
 
