@@ -186,7 +186,10 @@ def own_design(source: str, stream: StreamOptions) -> Design:
     from aerosurrogate.body import set_in_stream
     from aerosurrogate.mesh.read import read_surface
 
-    body = set_in_stream(read_surface(source, stream.units), stream, source)
+    surface = read_surface(source, stream.units)
+    if surface.dimension == 2:
+        raise InputError("a section is solved from its coordinates", seen=source, remedy="write it as a .dat file")
+    body = set_in_stream(surface, stream, source)
     usual = Conditions(speed=30.0, length=body.length, ground=True)
     if body.ground is None:
         raise InputError(

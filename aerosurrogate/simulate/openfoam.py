@@ -319,11 +319,8 @@ def read_mesh(case: Path) -> PolyMesh:
     """Read constant/polyMesh, ascii or binary."""
     folder = case / "constant" / "polyMesh"
     (points,) = _lists(folder / "points", "<f8", 3)
-    compact = _lists(folder / "faces", "<i4", 1)
-    if len(compact) == 2:
-        offsets, labels = compact
-    else:  # ascii: one bracket per face, read as N(...) lists
-        offsets, labels = _face_lists(folder / "faces")
+    compact = b"faceCompactList" in (folder / "faces").read_bytes()[:1000]
+    offsets, labels = _lists(folder / "faces", "<i4", 1) if compact else _face_lists(folder / "faces")
     (owner,) = _lists(folder / "owner", "<i4", 1)
     (neighbour,) = _lists(folder / "neighbour", "<i4", 1)
     text = _body((folder / "boundary").read_bytes())[0].decode()
