@@ -111,12 +111,13 @@ def _run(
 
 
 def _flat(history: dict[str, Array]) -> bool:
-    """Whether lift and drag stay within their bands over the last iterations."""
+    """Whether lift and drag stay within their bands over the last iterations; the slower a case, the longer."""
     if len(history.get("Cl", ())) < 2 * WINDOW:
         return False
     lift, drag = history["Cl"], history["Cd"]
+    window = max(WINDOW, len(lift) // 8)
     lift_band = FLAT_LIFT * max(abs(lift[-1]), 0.1)
-    return openfoam.spread(lift, WINDOW) < lift_band and openfoam.spread(drag, WINDOW) < FLAT_DRAG * abs(drag[-1])
+    return openfoam.spread(lift, window) < lift_band and openfoam.spread(drag, window) < FLAT_DRAG * abs(drag[-1])
 
 
 def _unrest(history: dict[str, Array]) -> str:
