@@ -31,7 +31,9 @@ def test_the_order_of_ranges_in_a_file_does_not_matter():
 def test_published_case_of_the_airfoil_set_never_moves():
     design = next(designs_of(read_spec(SPECS / "naca_rans.toml"), 1))
     assert (design.name, design.parameters["naca"]) == ("naca-00000", "naca:1.482_4.775_1_7.660")
-    assert (design.conditions.reynolds, design.conditions.alpha) == pytest.approx((5620575.346708695, -1.4213037264912765), rel=1e-12)
+    assert (design.conditions.reynolds, design.conditions.alpha) == pytest.approx(
+        (5620575.346708695, -1.4213037264912765), rel=1e-12
+    )
 
 
 def test_drawn_airfoils_keep_to_their_ranges_and_can_be_drawn():
@@ -65,8 +67,8 @@ def test_a_fixed_number_and_a_single_word_are_ranges_too():
 def test_ones_own_shape_goes_through_many_streams(tmp_path):
     file = tmp_path / "mine.dat"
     file.write_text("mine\n" + "\n".join(f"{x:.6f} {y:.6f}" for x, y in naca("2412", 60)))
-    spec = parse_spec({"file": str(file), "name": "mine", "ranges": {"alpha": [0, 4]}}, "spec")
-    designs = list(designs_of(spec, 4))
+    (tmp_path / "spec.toml").write_text('file = "mine.dat"\nname = "mine"\n[ranges]\nalpha = [0, 4]\n')
+    designs = list(designs_of(read_spec(tmp_path / "spec.toml"), 4))
     assert [design.file for design in designs] == [str(file)] * 4
     assert len({design.conditions.alpha for design in designs}) == 4
     assert all(0 <= design.conditions.alpha <= 4 for design in designs)

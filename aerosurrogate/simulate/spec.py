@@ -14,7 +14,7 @@ A family is a module with three things, and the driver knows no more of it:
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -85,14 +85,19 @@ def draw_uniform(ranges: dict[str, Range], rng: np.random.Generator) -> dict[str
 
 
 def read_spec(path: Path) -> Spec:
-    """Read and check a spec; everything unknown or impossible is rejected with its name."""
+    """Read and check a spec; everything unknown or impossible is rejected with its name.
+
+    A `file` in it is looked for beside the spec first.
+    """
     try:
         document = tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise InputError("no such spec", seen=path, remedy="give the path of a TOML file") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not valid TOML", seen=error) from None
-    return parse_spec(document, str(path))
+    spec = parse_spec(document, str(path))
+    beside = path.parent / (spec.file or "")
+    return replace(spec, file=str(beside)) if spec.file and beside.is_file() else spec
 
 
 def parse_spec(document: dict[str, Any], where: str) -> Spec:
