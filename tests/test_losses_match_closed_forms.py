@@ -25,9 +25,11 @@ def test_relative_error_is_the_mean_over_cases_of_the_ratio_of_norms() -> None:
     truth = torch.tensor([[[3.0], [4.0]], [[0.0], [2.0]]])
     error = torch.tensor([[[0.0], [1.0]], [[1.0], [0.0]]])
     everywhere = torch.ones_like(truth, dtype=torch.bool)
-    assert losses.relative(error, truth, everywhere, alone).item() == pytest.approx((1 / 5 + 1 / 2) / 2)
-    scaled = losses.relative(7 * error, 7 * truth, everywhere, alone)
-    assert scaled.item() == pytest.approx(0.35)
+    alike = torch.ones(2, 2)
+    assert losses.relative(error, truth, everywhere, alike, alone).item() == pytest.approx((1 / 5 + 1 / 2) / 2)
+    assert losses.relative(7 * error, 7 * truth, everywhere, alike, alone).item() == pytest.approx(0.35)
+    small = torch.tensor([[[3.0], [4.0]], [[0.0], [0.02]]])
+    assert losses.relative(error, small, everywhere, alike, alone, least=0.1).item() == pytest.approx(0.1)
 
 
 def test_differences_are_exact_for_quadratics_up_to_the_boundary() -> None:

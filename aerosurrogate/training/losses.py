@@ -29,13 +29,22 @@ def mean_square(
     return mean(~surface) + surface_weight * mean(surface)
 
 
-def relative(error: Tensor, truth: Tensor, counted: Tensor, total: Sum) -> Tensor:
-    """|error| / |truth| in the L2 norm over points and channels, the mean over the batch; all [B, N, C]."""
+def relative(
+    error: Tensor, truth: Tensor, counted: Tensor, weights: Tensor, total: Sum, least: Tensor | float = 0.0
+) -> Tensor:
+    """|error| / |truth| in the L2 norm over points and channels, the mean over the batch.
+
+    error, truth, counted [B, N, C]; weights [B, N] of the points' squares. Where the truth is not larger than `least`
+    (no skin; velocity or turbulent viscosity on it) a ratio means nothing, and the case counts as 0.
+    """
 
     def square(x: Tensor) -> Tensor:
-        return total(torch.where(counted, x, 0).square().flatten(1).sum(1))  # [B]
+        return total((torch.where(counted, x, 0).square() * weights[..., None]).flatten(1).sum(1))  # [B]
 
-    return (square(error) / square(truth).clamp(min=1e-20)).clamp(min=1e-20).sqrt().mean()
+    size = square(truth)
+    there = size > square(torch.zeros_like(truth) + least)
+    ratio = torch.where(there, square(error) / torch.where(there, size, 1), 0)
+    return ratio.clamp(min=1e-20).sqrt().mean()  # the square root has no slope at 0
 
 
 def differences(field: Tensor, grid: tuple[int, ...]) -> Tensor:

@@ -13,6 +13,8 @@ from aerosurrogate.training import losses
 from aerosurrogate.training.batches import Batch
 from aerosurrogate.transolver import Transolver
 
+SMALLEST = 0.01  # of a field's spread: cases with less than this of it have no relative error
+
 
 class Objective(nn.Module):
     """Losses of a model on a batch by name, `loss` being what is made small.
@@ -65,13 +67,14 @@ class Objective(nn.Module):
             weighing = batch.surface, batch.weights, t.surface_weight
             parts["fields"] = 1.0, losses.mean_square(outputs - targets, counted, *weighing, self._total)
         else:
-            parts["fields"] = 1.0, self._relative(outputs, targets, counted)
+            parts["fields"] = 1.0, self._relative(batch, outputs, targets, counted)
         if t.gradient_weight and batch.grid is not None:
             slopes, truth = (
                 losses.differences(x, batch.grid) for x in (self._decoded(outputs), self._decoded(targets))
             )
             everywhere = torch.ones_like(slopes, dtype=torch.bool)
-            parts["gradient"] = t.gradient_weight, losses.relative(slopes - truth, truth, everywhere, self._total)
+            error = slopes - truth
+            parts["gradient"] = t.gradient_weight, losses.relative(error, truth, everywhere, batch.weights, self._total)
         if coefficients is not None and t.coefficient_weight:
             error = coefficients.float() - batch.coefficients
             parts["coefficients"] = t.coefficient_weight, error.square().mean()
@@ -81,16 +84,26 @@ class Objective(nn.Module):
         loss = torch.stack([weight * value for weight, value in parts.values()]).sum()
         return {"loss": loss, **{name: value.detach() for name, (_, value) in parts.items()}}
 
-    def _relative(self, outputs: Tensor, targets: Tensor, counted: Tensor) -> Tensor:
-        """Relative L2 of the decoded values, of each field apart (of each time apart where there are several)."""
-        error, truth = self._decoded(outputs) - self._decoded(targets), self._decoded(targets)
-        steps = self.training_recipe.time_steps
-        if steps > 1:
-            width = self.scaling.output_channels // steps
-            columns = [slice(i, i + width) for i in range(0, error.shape[-1], width)]
-        else:
-            columns = list(self.scaling.columns().values())
-        each = [losses.relative(error[..., c], truth[..., c], counted[..., c], self._total) for c in columns]
+    def _relative(self, batch: Batch, outputs: Tensor, targets: Tensor, counted: Tensor) -> Tensor:
+        """Relative L2 of the decoded values: of each field, around the body and on its skin, or of each time apart."""
+        truth = self._decoded(targets)
+        error, t = self._decoded(outputs) - truth, self.training_recipe
+
+        def of(columns: slice, points: Tensor) -> Tensor:
+            here = counted[..., columns] & points[..., None]
+            fields = error[..., columns], truth[..., columns], here, batch.weights
+            return losses.relative(*fields, self._total, least=SMALLEST * self.spread[columns])
+
+        if t.time_steps > 1:
+            width = self.scaling.output_channels // t.time_steps
+            times = [of(slice(i, i + width), batch.there) for i in range(0, error.shape[-1], width)]
+            return torch.stack(times).mean()
+        each = []
+        for columns, where in zip(self.scaling.columns().values(), self.scaling.where, strict=True):
+            if where != "surface":
+                each.append(of(columns, ~batch.surface))
+            if where != "volume":
+                each.append(t.surface_weight * of(columns, batch.surface))
         return torch.stack(each).mean()
 
     def _decoded(self, scaled: Tensor) -> Tensor:
