@@ -185,7 +185,7 @@ def _show_notes(rows: Sequence[dict[str, Any]]) -> None:
     """Each note once, with the designs it holds for; then why trust was lost."""
     holds: dict[str, list[str]] = {}
     for r in rows:
-        for text in (*r["notes"], *(f"{r['trust']} the training set: {reason}" for reason in r["reasons"])):
+        for text in (*r["notes"], *(f"{r['trust']} the training set: {reason}" for reason in r["reasons"][:3])):
             holds.setdefault(text, []).append(r["name"])
     for text, names in holds.items():
         who = "all designs" if len(names) == len(rows) > 1 else ", ".join(names[:4]) + (", ..." if names[4:] else "")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate import around, console, forces, trust
+from aerosurrogate import around, console, trust
 from aerosurrogate.body import Body, set_in_stream
 from aerosurrogate.data.case import field_spec
 from aerosurrogate.data.scaling import Places
@@ -198,7 +198,7 @@ class Predictions:
 
     def show(self) -> None:
         for file, row in self.rows.items():
-            for text in (*row["notes"], *(f"{row['trust']} the training set: {why}" for why in row["reasons"])):
+            for text in (*row["notes"], *(f"{row['trust']} the training set: {why}" for why in row["reasons"][:3])):
                 console.note(f"{row['name']}: {text}")
             console.note(
                 f"{row['name']}: Cd {row['cd']:.4f} (integrated {row['cd_integrated']:.4f}), Cl {row['cl']:.4f} "
@@ -302,9 +302,15 @@ def usual_stream(surrogate: "Surrogate", body: Body) -> Conditions:
 
 def judge(surrogate: "Surrogate", prepared: Prepared, fields: Fields) -> trust.Verdict | None:
     """How far the answer can be trusted; None where the model does not know its training set."""
-    features = surrogate.features(prepared.states)
-    if surrogate.trust is None or features is None:
+    if surrogate.trust is None or surrogate.features(prepared.states) is None:
         return None
+    return trust.judge(surrogate.trust, evidence(surrogate, prepared, fields))
+
+
+def evidence(surrogate: "Surrogate", prepared: Prepared, fields: Fields) -> trust.Evidence:
+    """What a design shows of itself, as `evaluate` gathers it from the training set."""
+    features = surrogate.features(prepared.states)
+    assert features is not None
     surface, stream, area = prepared.surface, prepared.stream, fields.body.silhouette
     conditions = {"log10_reynolds": float(np.log10(stream.reynolds)), "ground": float(stream.ground)}
     if surface.dimension == 2:
@@ -317,12 +323,10 @@ def judge(surrogate: "Surrogate", prepared: Prepared, fields: Fields) -> trust.V
         np.concatenate([surface.normals, np.zeros((missing, surface.dimension))]),
         np.concatenate([surface.areas, np.zeros(missing)]) / stream.length ** (surface.dimension - 1),
     )
-    own = fields.body.surface
-    found = forces.integrate(own.centres, own.normals, own.areas, fields.skin["p"], fields.skin.get("wallShearStress"))
-    whole = forces.coefficients(found, fields.body.wind_axes(fields.conditions), fields.conditions, area)
+    row = fields.row()
     head = {f"c{name[0]}": value / area for name, value in fields.direct.items()}
-    apart = trust.disagreement(head, {"cd": whole.cd, "cl": whole.cl})
-    return trust.judge(surrogate.trust, trust.Evidence(features, conditions, measures, apart))
+    apart = trust.disagreement(head, {"cd": row["cd_integrated"], "cl": row["cl_integrated"]})
+    return trust.Evidence(features, conditions, measures, apart)
 
 
 def skin_places(surface: Surface, stream: Conditions) -> Places:

@@ -175,7 +175,7 @@ def _scatter(rows: Sequence[dict[str, Any]]) -> Any:
 
 def _remarks(rows: Sequence[dict[str, Any]], failed: dict[str, str]) -> list[str]:
     """Why some answers cannot be trusted, what was done to the shapes, and what was left out."""
-    doubts = [(r["name"], f"{r['trust']}: {reason}") for r in rows for reason in r["reasons"]]
+    doubts = [(r["name"], f"{r['trust']}: {reason}") for r in rows for reason in r["reasons"][:3]]
     notes = [(r["name"], text) for r in rows for text in r["notes"]]
     parts = []
     for title, entries in (("Trust", doubts), ("Left out", list(failed.items())), ("Notes", notes)):

@@ -7,9 +7,9 @@ Three kinds of signs, each turned into a score that is about 1 at the edge of th
                     and off them
     disagreement    of the two routes to a coefficient, against its spread on validation cases
 
-The worst score counts. Its limit is the conformal 95 % quantile over validation cases, so that 95 % of shapes like the
-training set's are `inside`; up to twice the limit is `near`, beyond is `outside`. The statistics are a plain JSON
-document, kept in the checkpoint.
+Each sign is measured in its own conformal 95 % quantile over validation cases. The worst score counts, and its limit
+is again that quantile, so that 95 % of shapes like the training set's are `inside`; up to twice the limit is `near`,
+beyond is `outside`. The statistics are a plain JSON document, kept in the checkpoint.
 """
 
 import math
@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 Mark = Literal["inside", "near", "outside"]
 COVERAGE = 0.95
 NEAR = 2.0  # times the limit
-_RANGE_UNIT = 0.1  # leaving a range by this part of its width scores 1
+_RANGE_UNIT = 0.1  # leaving a range by this part of its width scores at most 1
+_LEAST_WIDTH = 0.02  # of a range: what never varied in training may still differ by a trifle
 _AXES = 12  # main axes kept of the features
 
 _WORDS = {
@@ -36,7 +37,11 @@ _WORDS = {
     "thickness": "thickness over chord",
     "camber": "height of the section's middle over chord",
     "skin": "skin area over length squared",
-    "front": "frontal area over length squared",
+    "front": "area facing the stream over length squared",
+    "profile": "area facing sideways over length squared",
+    "plan": "area facing up over length squared",
+    "rise": "height of the skin's centre over length",
+    "lean": "sideways offset of the skin's centre over length",
     "volume": "volume over length cubed",
     "fullness": "volume over that of the enclosing box",
     "cd": "drag",
@@ -72,8 +77,13 @@ def shape_measures(points: NDArray, normals: NDArray, areas: NDArray) -> dict[st
     measures = {"skin": float(areas.sum()), "volume": volume}
     if dimensions == 2:
         return measures | {"thickness": float(high[1] - low[1]), "camber": float(high[1] + low[1]) / 2}
+    centre = areas @ points / max(float(areas.sum()), 1e-12)
     return measures | {
         "front": float(np.sum(areas * np.maximum(-normals[:, 0], 0.0))),
+        "profile": float(np.sum(areas * np.maximum(normals[:, 1], 0.0))),
+        "plan": float(np.sum(areas * np.maximum(normals[:, 2], 0.0))),
+        "rise": float(centre[2]),
+        "lean": abs(float(centre[1])),
         "height": float(high[2] - low[2]),
         "width": float(high[1] - low[1]),
         "clearance": float(low[2]),
@@ -107,16 +117,14 @@ def fit(training: Sequence[Evidence], validation: Sequence[Evidence]) -> dict[st
             name: [min(values), max(values)] for name, values in _columns([e.conditions | e.shape for e in training])
         },
         "features": {"centre": _plain(centre), "axes": _plain(axes[:kept]), "spread": _plain(spread[:kept])},
-        "disagreement": {name: _middle_and_spread(v) for name, v in _columns([e.disagreement for e in validation])},
+        "middles": {name: float(np.median(values)) for name, values in _columns([e.disagreement for e in validation])},
         "cases": [len(training), len(validation)],
+        "units": {},
         "limit": 1.0,
-        "units": {"distance": 1.0, "residual": 1.0},
     }
-    raw = [_distances(known, e.features) for e in validation]
-    known["units"] = {
-        "distance": _quantile([distance for distance, _ in raw]),
-        "residual": _quantile([residual for _, residual in raw]) or 1.0,
-    }
+    raw = [{sign: value for sign, value, _ in _signs(known, e)} for e in validation]
+    least = {sign: _RANGE_UNIT if sign in known["ranges"] else 1e-6 for sign in raw[0]}
+    known["units"] = {sign: max(_quantile([row[sign] for row in raw]), least[sign]) for sign in raw[0]}
     worst = [max(score for score, _ in _scores(known, e)) for e in validation]
     known["limit"] = max(_quantile(worst), 1e-6)
     return known
@@ -131,26 +139,31 @@ def judge(known: Mapping[str, Any], evidence: Evidence) -> Verdict:
 
 
 def _scores(known: Mapping[str, Any], evidence: Evidence) -> list[tuple[float, str]]:
-    """Every sign's score with the sentence that says what it means."""
-    scored: list[tuple[float, str]] = []
+    """Every sign's value in its unit, with the sentence that says what it means."""
+    return [
+        (value / known["units"][sign], words.format(value / known["units"][sign]))
+        for sign, value, words in _signs(known, evidence)
+        if sign in known["units"]
+    ]
+
+
+def _signs(known: Mapping[str, Any], evidence: Evidence) -> list[tuple[str, float, str]]:
+    """Every sign's name, its value before scaling, and a sentence with room for its score."""
+    signs: list[tuple[str, float, str]] = []
     values = evidence.conditions | evidence.shape
     for name, (low, high) in known["ranges"].items():
         if name in values:
-            width = max(high - low, 0.02 * max(abs(low), abs(high)), 1e-6)
-            excess = max(low - values[name], values[name] - high, 0.0) / width / _RANGE_UNIT
-            words = f"{_WORDS.get(name, name)} {values[name]:.3g}, trained on {low:.3g} to {high:.3g}"
-            scored.append((excess, words))
-    distance, residual = _distances(known, evidence.features)
-    familiar = "the learned features of the skin are unlike the training set's"
-    for name, value in (("distance", distance), ("residual", residual)):
-        score = value / known["units"][name]
-        scored.append((score, f"{familiar} ({score:.1f} times as far as those of 95 % of held-out shapes)"))
-    for name, (middle, spread) in known["disagreement"].items():
+            excess = max(low - values[name], values[name] - high, 0.0) / max(high - low, _LEAST_WIDTH)
+            seen, least, most = (round(value, 6) for value in (values[name], low, high))
+            words = f"{_WORDS.get(name, name)} {seen:.3g}, trained on {least:.3g} to {most:.3g}"
+            signs.append((name, excess, words))
+    familiar = "the learned features of the skin are {:.1f} times as far from the training set's as held-out shapes are"
+    signs += zip(("features", "features off axes"), _distances(known, evidence.features), [familiar] * 2, strict=True)
+    for name, middle in known["middles"].items():
         if name in evidence.disagreement:
-            score = abs(evidence.disagreement[name] - middle) / (2.0 * spread)
-            words = f"the two routes to {_WORDS.get(name, name)} disagree {score:.1f} times more than usual"
-            scored.append((score, words))
-    return scored
+            words = f"the two routes to {_WORDS.get(name, name)} disagree {{:.1f}} times as much as for held-out shapes"
+            signs.append((f"routes to {name}", abs(evidence.disagreement[name] - middle), words))
+    return signs
 
 
 def _distances(known: Mapping[str, Any], features: NDArray) -> tuple[float, float]:
@@ -165,12 +178,6 @@ def _distances(known: Mapping[str, Any], features: NDArray) -> tuple[float, floa
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> list[tuple[str, list[float]]]:
     return [(name, [float(row[name]) for row in rows]) for name in (rows[0] if rows else {})]
-
-
-def _middle_and_spread(values: Sequence[float]) -> list[float]:
-    """Median, and the half width that holds about 68 %: neither is moved by a few wild cases."""
-    middle = float(np.median(values))
-    return [middle, max(float(np.quantile(np.abs(np.array(values) - middle), 0.68)), 1e-6)]
 
 
 def _quantile(values: Sequence[float]) -> float:

@@ -44,7 +44,7 @@ def test_every_sign_alone_is_enough_and_is_named():
         "routes to drag": Evidence(np.zeros(40), usual.conditions, usual.shape, {"cd": 0.9}),
     }
     off_axes = RANDOM.normal(size=40)
-    strange["skin are unlike"] = Evidence(off_axes, usual.conditions, usual.shape, usual.disagreement)
+    strange["of the skin are"] = Evidence(off_axes, usual.conditions, usual.shape, usual.disagreement)
     for words, evidence in strange.items():
         verdict = judge(known, evidence)
         assert verdict.mark == "outside", words
@@ -55,7 +55,8 @@ def test_measures_of_a_ball_and_of_a_box_are_those_of_geometry():
     ball = pv.Icosphere(radius=0.5, nsub=5).compute_normals(cell_normals=True, point_normals=False)
     areas = ball.compute_cell_sizes()["Area"]
     found = shape_measures(ball.cell_centers().points, ball.cell_data["Normals"], areas)
-    expected = {"skin": np.pi, "volume": np.pi / 6, "front": np.pi / 4, "height": 1.0, "width": 1.0, "clearance": -0.5}
+    expected = {"skin": np.pi, "volume": np.pi / 6, "height": 1.0, "width": 1.0, "clearance": -0.5, "lean": 0.0}
+    expected |= dict.fromkeys(("front", "profile", "plan"), np.pi / 4)
     for name, value in expected.items():
         assert abs(found[name] - value) < 0.01 * abs(value) + 2e-3, name
 
