@@ -28,6 +28,8 @@ from aerosurrogate.transolver import Transolver, TransolverConfig
 
 LOGGED = 500  # lines of training loss a run
 VALIDATIONS = 20
+PROGRESS = ("last_epoch", "_step_count", "_last_lr")  # of a schedule; the rest follows from the recipe
+LIMITS = ("max_lr", "initial_lr", "min_lr", "weight_decay")  # of an optimiser's group
 
 
 def train(recipe: Recipe, out: Path | None = None, *, resume: bool = False, device: str = "auto") -> dict[str, Any]:
@@ -212,14 +214,15 @@ class Trainer:
             return
         self.surrogate().save(self.folder.folder / "last.safetensors")
         state = {"step": self.step, "seconds": self.seconds, "best": self.best if math.isfinite(self.best) else None}
-        self.folder.save_state(self._modules(), self.optimiser, state | {"schedule": self._schedule_state()})
-
-    def _schedule_state(self) -> dict[str, Any]:
-        plain = (int, float, str, bool, list, dict, type(None))
-        return {k: v for k, v in self.schedule.state_dict().items() if isinstance(v, plain)}
+        progress = {key: self.schedule.state_dict()[key] for key in PROGRESS}
+        self.folder.save_state(self._modules(), self.optimiser, state | {"schedule": progress})
 
     def _restore(self) -> None:
+        # Limits of the learning rate follow the recipe, which may have changed; where it stands follows the checkpoint.
+        fixed = [{k: g[k] for k in LIMITS if k in g} for g in self.optimiser.param_groups]
         state = self.folder.load_state(self._modules(), self.optimiser)
+        for group, limits in zip(self.optimiser.param_groups, fixed, strict=True):
+            group.update(limits)
         self.step, self.seconds = state["step"], state["seconds"]
         self.best = math.inf if state["best"] is None else state["best"]
         self.schedule.load_state_dict(state["schedule"])
