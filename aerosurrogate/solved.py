@@ -24,7 +24,7 @@ from aerosurrogate.flow import Conditions, StreamOptions
 from aerosurrogate.mesh.orient import outward
 from aerosurrogate.mesh.read import UNITS, read_surface
 from aerosurrogate.mesh.surface import Surface
-from aerosurrogate.mesh.volume import read_volume
+from aerosurrogate.mesh.volume import Volume, read_volume
 
 PRESSURES = ("p", "pressure", "p_static", "static_pressure", "pmean", "pmeantrim")
 COEFFICIENTS = ("cp", "pressure_coefficient", "cpmean")
@@ -122,7 +122,8 @@ def read_solved(
 
 def _surface(path: Path, mesh: Any, stream: StreamOptions, patch: str | None) -> Surface:
     if mesh is None:
-        surface, _ = outward(_scaled(read_volume(path).wall(patch), stream))
+        volume = read_volume(path)
+        surface, _ = outward(_scaled(volume.wall(patch or _body_patch(volume)), stream))
         return surface
     if patch is not None:
         remedy = "leave --patch out, or give the OpenFOAM case"
@@ -134,6 +135,25 @@ def _surface(path: Path, mesh: Any, stream: StreamOptions, patch: str | None) ->
         surface, _ = outward(_scaled(replace(surface, name=path.stem, path=path), stream))
         return surface
     return read_surface(path, stream.units)
+
+
+def _body_patch(volume: Volume) -> str | None:
+    """The one wall of an OpenFOAM case that is not a side of its domain; None where that does not decide."""
+    low, high = volume.grid.points.min(axis=0), volume.grid.points.max(axis=0)
+    walls = [
+        name
+        for name, surface in volume.patches.items()
+        if volume.kinds.get(name) == "wall" and not _on_box(surface.corners, low, high).all()
+    ]
+    return walls[0] if len(walls) == 1 else None
+
+
+def _on_box(corners: NDArray, low: NDArray, high: NDArray) -> NDArray[np.bool_]:
+    """(m,) whether faces with corners (m, k, d) lie in a side of the box from `low` to `high`."""
+    d = corners.shape[-1]
+    reach = FLAT * float((high - low).max())
+    sides = [(np.abs(corners - edge[:d]) <= reach).all(axis=1).any(axis=1) for edge in (low, high)]
+    return np.logical_or(*sides)
 
 
 def _scaled(surface: Surface, stream: StreamOptions) -> Surface:
@@ -149,14 +169,8 @@ def _dimension(kind: int) -> int:
 
 def _wall(mesh: Any, flat: bool, label: str) -> Surface:
     """The body in a mesh of its surroundings, with what the cells next to it know of the velocity there."""
-    hull = _boundary_lines(mesh) if flat else _boundary_faces(mesh)
-    surface, owners = hull
-    corners = surface.corners
-    low, high = surface.points.min(axis=0), surface.points.max(axis=0)
-    reach = FLAT * float((high - low).max())
-    on_box = (np.abs(corners - low) <= reach).all(axis=1).any(axis=1)
-    on_box |= (np.abs(corners - high) <= reach).all(axis=1).any(axis=1)
-    keep = ~on_box
+    surface, owners = _boundary_lines(mesh) if flat else _boundary_faces(mesh)
+    keep = ~_on_box(surface.corners, surface.points.min(axis=0), surface.points.max(axis=0))
     velocity = find_array(surface.point_data, VELOCITIES)
     if velocity is not None:
         still = np.linalg.norm(surface.point_data[velocity], axis=1) == 0
