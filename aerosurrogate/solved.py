@@ -3,8 +3,8 @@
 Conventions, settled by where a file comes from and never by its values:
 
     static      gauge pressure in Pa, wall shear of the fluid on the body in Pa: any file, unless
-    kinematic   both per density: AirfRANS' files (known by their names) and OpenFOAM cases; in the latter the shear is
-                that of the wall on the fluid, so its sign is turned
+    kinematic   both per density: AirfRANS' files (known by their names) and OpenFOAM cases, unless the field's own
+                dimensions say Pa; in OpenFOAM the shear is that of the wall on the fluid, so its sign is turned
 
 In a volume file the body is where the air stands still on the boundary, the planes of the domain's box left out.
 """
@@ -31,6 +31,7 @@ COEFFICIENTS = ("cp", "pressure_coefficient", "cpmean")
 SHEARS = ("wallshearstress", "wall_shear_stress", "wallshearstressmean", "wallshearstressmeantrim", "tau_w")
 VELOCITIES = ("u", "velocity", "umean", "umeantrim")
 AIRFRANS = re.compile(r"airFoil2D_SST_(?P<speed>[\d.]+)_(?P<alpha>-?[\d.]+)_")
+TIME = re.compile(r"\d+(\.\d*)?(e-?\d+)?")
 AIRFRANS_DENSITY, AIRFRANS_VISCOSITY = 1.184, 1.56e-5
 FLAT = 1e-6  # of the domain's size: how near to a plane of its box a face must lie to belong to it
 _PIXEL = 8  # VTK's quad whose last two corners come in the other order
@@ -61,8 +62,21 @@ def source_of(path: Path) -> Source:
             words="kinematic pressure (p/rho), as AirfRANS publishes it",
         )
     if path.is_dir() or path.suffix.lower() == ".foam":
+        if _in_pascal(path if path.is_dir() else path.parent):
+            return Source(
+                shear_on_fluid=True, words="static pressure in Pa, as the dimensions in the OpenFOAM case say"
+            )
         return Source(kinematic=True, shear_on_fluid=True, words="kinematic pressure (p/rho), as OpenFOAM writes it")
     return Source()
+
+
+def _in_pascal(case: Path) -> bool:
+    """Whether the pressure at an OpenFOAM case's latest time has the dimensions of a pressure."""
+    times = [folder for folder in case.iterdir() if TIME.fullmatch(folder.name) and (folder / "p").is_file()]
+    if not times:
+        return False
+    with max(times, key=lambda folder: float(folder.name)).joinpath("p").open("rb") as file:
+        return re.search(rb"dimensions\s*\[\s*1\s+-1\s+-2\b", file.read(4096)) is not None
 
 
 def holds_pressure(mesh: Any) -> bool:

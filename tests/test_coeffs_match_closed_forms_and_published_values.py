@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pyvista as pv
+from test_openfoam_cases_become_training_data import write_case
 
 from aerosurrogate.coeffs import Settings, coeffs
 from aerosurrogate.errors import InputError
@@ -212,6 +213,21 @@ def test_a_flat_volume_gives_the_force_on_its_hole(tmp_path):
     row = only_row(saved(air, tmp_path / "flat.vtu"))
     assert row["cd_pressure"] * Q * row["area_m2"] == pytest.approx(-100 * 0.6, rel=1e-5)
     assert row["cl"] * Q * row["area_m2"] == pytest.approx(-50 * 0.6, rel=1e-5)
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_an_openfoam_case_is_read_by_its_own_conventions(tmp_path, static):
+    # Half a box of 2 x 2 x 1 m over the ground, p/rho = -x, the wall's stress on the fluid 0.5 m2/s2 against the flow.
+    write_case(tmp_path / "case", static=static)
+    row = only_row(tmp_path / "case", Settings(replace(AIR, ground="auto"), symmetry="y"))
+    pressure, friction = DENSITY * 2 * 2 * 1, DENSITY * 0.5 * (2 * 2 * 1 + 2 * 2 * 2 + 2 * 2 * 1)
+    if static:  # then the shear is in Pa too
+        friction /= DENSITY
+    force = row["cd_pressure"] * Q * row["area_m2"]
+    assert force == pytest.approx(pressure, rel=1e-4)
+    assert row["cd_friction"] * Q * row["area_m2"] == pytest.approx(friction, rel=1e-4)
+    assert row["area_m2"] == pytest.approx(2 * 1, rel=1e-3)
+    assert any(("Pa" if static else "kinematic") in note for note in row["notes"])
 
 
 def test_what_is_missing_is_refused_with_the_option_that_settles_it(tmp_path):
