@@ -293,11 +293,17 @@ class PhysicsAttention(nn.Module):
             weight, bias = weight.unflatten(0, (self.heads, -1)), bias.unflatten(0, (self.heads, 1, -1))
             sums = torch.einsum("bhmc,hdc->bhmd", sums, weight) + counts * bias
         tokens = sums if self.kind == "full" else sums / (counts + TOKEN_EPSILON)
+        query, key, value = self.query(tokens), self.key(tokens), self.value(tokens)
+        dropout = self.dropout if self.training else 0.0
         # Each learned slice holds something of every point, but a square or a point may lie in the padding.
         filled = None if self.kind == "slices" else (counts > 0).mT  # [B, H, 1, M]
-        dropout = self.dropout if self.training else 0.0
-        query, key, value = self.query(tokens), self.key(tokens), self.value(tokens)
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=filled, dropout_p=dropout)
+        if self.kind == "full":
+            return F.scaled_dot_product_attention(query, key, value, attn_mask=filled, dropout_p=dropout)
+        # Tokens are few, and a fused kernel has no second derivatives.
+        scores = query @ key.mT * query.shape[-1] ** -0.5  # [B, H, M, M]
+        if filled is not None:
+            scores = scores.masked_fill(~filled, -torch.inf)
+        return F.dropout(F.softmax(scores, dim=-1), dropout) @ value
 
     def ready(self, tokens: Tensor) -> Tensor:
         """Mixed tokens [B, H, M, D] as `spread` takes them: in the folded order already projected, [B, H * M, C]."""

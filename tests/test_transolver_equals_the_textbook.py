@@ -1,0 +1,137 @@
+"""The core gives what the paper's equations give, in every variant, from checkpoints of the authors' code."""
+
+import pytest
+import torch
+from transolver_models import Textbook, points, roughened, small_model
+
+from aerosurrogate.errors import InputError
+from aerosurrogate.transolver import Transolver
+
+FOLDED = {"C": 32, "heads": 4, "slices": 8}  # 4 * 8 <= 32 + 8: the folded order is the cheaper one
+PLAIN = {"C": 32, "heads": 4, "slices": 24}
+
+
+def gradients(model: torch.nn.Module, fields: torch.Tensor) -> dict[str, torch.Tensor]:
+    weights = torch.linspace(-1, 1, fields.numel()).view_as(fields)
+    model.zero_grad()
+    (fields * weights).sum().backward()
+    return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+def assert_same_model(textbook: Textbook, ours: Transolver, x: torch.Tensor, theirs_x: torch.Tensor, **call) -> None:
+    """Fields to 1e-5, and as many gradients as the textbook has, each of the same norm to 1e-4."""
+    expected = textbook(theirs_x, call.get("grid"), call.get("time"))
+    fields = ours(x, **call)
+    assert expected.std() > 0.1
+    torch.testing.assert_close(fields, expected, atol=1e-5, rtol=1e-5)
+    norms = [
+        sorted(g.norm().item() for g in gradients(m, y).values()) for m, y in [(textbook, expected), (ours, fields)]
+    ]
+    assert norms[1] == pytest.approx(norms[0], rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("size", [FOLDED, PLAIN])
+@pytest.mark.parametrize("tile", [None, 50])
+@pytest.mark.parametrize("recompute", ["none", "cheap", "tiles"])
+def test_pointwise(size, tile, recompute):
+    textbook = roughened(Textbook(5, 3, layers=3, mlp_ratio=2, **size))
+    ours = Transolver.from_reference(textbook.state_dict())
+    ours.tile, ours.recompute = tile, recompute
+    assert ours.blocks[0].attention.folded == (size is FOLDED)
+    assert_same_model(textbook, ours, points(120, batch=2), points(120, batch=2))
+
+
+@pytest.mark.parametrize(("projection", "grid"), [("conv2d", (8, 15)), ("conv3d", (4, 5, 6))])
+def test_convolutional(projection, grid):
+    textbook = roughened(Textbook(5, 3, layers=2, projection=projection, placeholder=False, **FOLDED))
+    ours = Transolver.from_reference(textbook.state_dict())
+    assert ours.placeholder is None
+    assert_same_model(textbook, ours, points(120), points(120), grid=grid)
+
+
+def test_convolutional_without_input_functions_adds_the_placeholder():
+    textbook = roughened(Textbook(2, 3, layers=2, projection="conv2d", **FOLDED))
+    ours = Transolver.from_reference(textbook.state_dict())
+    x = points(120)[..., :2]
+    assert_same_model(textbook, ours, x, x, grid=(8, 15))
+
+
+def test_time():
+    textbook = roughened(Textbook(5, 3, layers=2, time=True, **FOLDED))
+    ours = Transolver.from_reference(textbook.state_dict())
+    assert_same_model(textbook, ours, points(40, 2), points(40, 2), time=torch.tensor([0.0, 7.0]))
+
+
+def distances(positions: torch.Tensor, box: list[tuple[float, float]]) -> torch.Tensor:
+    sides = [torch.linspace(low, high, 8) for low, high in box]
+    reference = torch.stack(torch.meshgrid(*sides, indexing="ij"), dim=-1).reshape(-1, len(box))
+    return (positions[..., None, :] - reference).square().sum(-1).sqrt()
+
+
+def test_distances_beside_the_positions_as_for_airfrans():
+    box = [(-2.0, 4.0), (-1.5, 1.5)]
+    textbook = roughened(Textbook(5 + 64, 3, layers=2, **FOLDED))
+    checkpoint = textbook.state_dict()
+    checkpoint["blocks.0.mlp_new.linear_pre.0.weight"] = torch.zeros(32, 32)  # the authors' AirfRANS model holds it
+    ours = Transolver.from_reference(checkpoint, unified_pos="accompany", unified_box=box)
+    x = points(60)
+    assert_same_model(textbook, ours, x, torch.cat([x, distances(x[..., :2], box)], dim=-1))
+
+
+def test_distances_instead_of_the_positions():
+    box = [(0.0, 1.0)] * 2
+    textbook = roughened(Textbook(3 + 64, 3, layers=2, **FOLDED))
+    ours = Transolver.from_reference(textbook.state_dict(), unified_pos="replace")
+    x = points(60)
+    assert_same_model(textbook, ours, x, torch.cat([distances(x[..., :2], box), x[..., 2:]], dim=-1))
+
+
+def test_distances_on_the_index_grid():
+    grid = (6, 10)
+    textbook = roughened(Textbook(3 + 64, 3, layers=2, projection="conv2d", placeholder=False, **FOLDED))
+    ours = Transolver.from_reference(textbook.state_dict(), unified_pos="index")
+    places = torch.stack(torch.meshgrid(*(torch.linspace(0, 1, s) for s in grid), indexing="ij"), dim=-1).view(1, 60, 2)
+    x = points(60)
+    theirs = torch.cat([distances(places, [(0.0, 1.0)] * 2), x[..., 2:]], dim=-1)
+    assert_same_model(textbook, ours, x, theirs, grid=grid)
+
+
+def test_slices_per_layer_are_read_from_the_checkpoint():
+    wide, narrow = (roughened(Textbook(5, 3, layers=2, C=32, heads=4, slices=m)) for m in (16, 8))
+    checkpoint = wide.state_dict() | {k: v for k, v in narrow.state_dict().items() if k.startswith("blocks.1")}
+    wide.blocks[1] = narrow.blocks[1]
+    ours = Transolver.from_reference(checkpoint)
+    assert ours.config.slices == (16, 8)
+    assert_same_model(wide, ours, points(50), points(50))
+
+
+def test_foreign_checkpoint_is_named():
+    with pytest.raises(InputError, match="encoder"):
+        Transolver.from_reference({"encoder.weight": torch.zeros(2, 2)})
+
+
+def test_squares_average_over_squares_of_the_grid():
+    """Points of one 4 x 4 square receive the same from the attention; the last squares are cut by the border."""
+    weights = small_model(attention="squares").slice_weights(points(60), grid=(6, 10))
+    assert weights.shape == (1, 60, 4, 6)
+    square = weights[0, :, 0].argmax(-1).view(6, 10)
+    assert torch.equal(square[:4, 4:8], torch.full((4, 4), 1))
+    assert torch.equal(square[4:, 8:], torch.full((2, 2), 5))
+    assert weights.sum().item() == 60 * 4
+
+
+def test_full_attention_is_attention_among_points():
+    model = small_model(attention="full", layers=1)
+    x = points(20)
+    block = model.blocks[0]
+    features = model.embed(x) + model.placeholder
+    v = block.attention.to_values(block.attention.norm(features)).view(1, 20, 4, 8).transpose(1, 2)
+    query, key, value = block.attention.query(v), block.attention.key(v), block.attention.value(v)
+    mixed = torch.softmax(query @ key.mT / 8**0.5, dim=-1) @ value
+    y = features + block.attention.out(mixed.transpose(1, 2).reshape(1, 20, 32))
+    y = y + block.mlp(block.norm(y))
+    torch.testing.assert_close(model(x), model.head(model.norm(y)), atol=1e-5, rtol=1e-5)
+
+
+def test_one_slice_holds_every_point():
+    assert torch.equal(small_model(slices=1).slice_weights(points(30)), torch.ones(1, 30, 4, 1))

@@ -1,0 +1,26 @@
+"""Models and points that the tests of the core share."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from aerosurrogate.transolver import Transolver, TransolverConfig
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from textbook import Textbook, roughened
+
+__all__ = ["Textbook", "points", "roughened", "small_model"]
+
+
+def small_model(**settings: Any) -> Transolver:
+    """A model of two layers with weights as uneven as after training, in eval mode."""
+    size = {"layers": 2, "channels": 32, "heads": 4, "slices": 8} | settings
+    torch.manual_seed(0)
+    model = roughened(Transolver(TransolverConfig(inputs=5, outputs=3, dimensions=2, **size)))
+    return model.eval()
+
+
+def points(count: int, batch: int = 1, seed: int = 0) -> torch.Tensor:
+    return torch.randn(batch, count, 5, generator=torch.Generator().manual_seed(seed))
