@@ -6,6 +6,7 @@ union. (libigl's own `signed_distance` with the fast winding number gives wrong 
 queries over all cores; the environment variable IGL_NUM_THREADS limits them.
 """
 
+import functools
 from typing import NamedTuple
 
 import igl
@@ -80,9 +81,15 @@ def winding_number(surface: Surface, points: Floats) -> Floats:
     points = np.ascontiguousarray(points, dtype=float)
     if surface.dimension == 2:
         return np.asarray(igl.winding_number(surface.points, surface.cells, points))
+    tree = _winding_tree(surface)
+    return np.concatenate([tree.winding_number(part) for part in np.split(points, range(CHUNK, len(points), CHUNK))])
+
+
+@functools.lru_cache(maxsize=8)  # a body is asked several times over, and several bodies at once
+def _winding_tree(surface: Surface) -> igl.FastWindingNumberBVH:
     tree = igl.FastWindingNumberBVH()
     tree.init(np.ascontiguousarray(surface.points), np.ascontiguousarray(surface.cells))
-    return np.concatenate([tree.winding_number(part) for part in np.split(points, range(CHUNK, len(points), CHUNK))])
+    return tree
 
 
 def outer_faces(surface: Surface) -> Bools:
