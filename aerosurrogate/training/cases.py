@@ -100,9 +100,8 @@ def require_data(data: Data) -> None:
         steps.append(f"get it from {data.source}" + (f" ({data.size})" if data.size else ""))
     if data.prepare:
         steps.append(f"then run `{data.prepare}`")
-    ready = [f"aerosurrogate train {path}" for path in ready_recipes(data.path.parent.parent / "recipes")]
-    if ready:
-        steps.append(f"this one runs right now: `{ready[0]}`")
+    if ready := ready_recipes(data.path.parent.parent / "recipes"):
+        steps.append("what runs right now: " + ", ".join(f"`aerosurrogate train {path}`" for path in ready))
     raise InputError("the recipe's data set is not there", seen=data.path, remedy="; ".join(steps))
 
 
