@@ -48,10 +48,11 @@ class Outcome:
     state: str  # "converged" | "failed"
     reason: str  # why it failed
     tries: int
-    seconds: float
+    seconds: float  # by the clock
     iterations: int
     reference: dict[str, float]
     design: dict[str, Any]
+    cpu_seconds: float = 0.0  # of one core, solver and all
 
 
 @dataclass(frozen=True)
@@ -250,7 +251,7 @@ def _start_worker() -> None:
 
 def solve_task(task: Task) -> Outcome:
     """Solve one design, twice if need be, write its shard and its record; runs in a worker process."""
-    design, began = task.design, time.monotonic()
+    design, began, cpu_began = task.design, time.monotonic(), _cpu()
     run = task.out / "runs" / design.name
     solution, reason, tries = None, "", 0
     for cautious in (False, True):
@@ -275,9 +276,16 @@ def solve_task(task: Task) -> Outcome:
         iterations=0 if solution is None else len(next(iter(solution.history.values()))),
         reference={} if solution is None else solution.case.reference,
         design=asdict(design),
+        cpu_seconds=round(_cpu() - cpu_began, 1),
     )
     _keep(task, run, outcome, solution)
     return outcome
+
+
+def _cpu() -> float:
+    """Seconds that this process and the solvers it has waited for have computed."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def _keep(task: Task, run: Path, outcome: Outcome, solution: Solution | None) -> None:
