@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
+from aerosurrogate import around
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.sampling import Sampling
 from aerosurrogate.data.scaling import Scaling
@@ -91,6 +93,12 @@ def small_surrogate(dimensions: int) -> Surrogate:
         ranges={"speed": [20.0, 40.0] if dimensions == 3 else [40.0, 80.0], "length": [1.0, 5.0]},
         card={"name": "small", "routes": {"cd": "head", "cl": "integrated"}},
     )
+
+
+def ask_few_places(patch: pytest.MonkeyPatch) -> None:
+    """Fewer cells around bodies, which tests of files and pictures have no use for."""
+    patch.setattr(around, "POINTS", {2: 1500, 3: 800})
+    patch.setattr(around, "PLANE_CELLS", (64, 18))
 
 
 def save_small(folder: Path, dimensions: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pyvista as pv
-from small_models import save_small
+from small_models import ask_few_places, save_small
 from typer.testing import CliRunner
 
 from aerosurrogate.cli import app
@@ -20,6 +20,11 @@ from aerosurrogate.predict import Predictor, Wanted, predict
 
 SAMPLE = Path(__file__).parents[1] / "sample_meshes" / "car.stl"
 KEYS = ("cd", "cl", "cm", "cd_integrated", "cl_integrated", "cd_friction", "area_m2", "length_m", "drag_n")
+
+
+@pytest.fixture(autouse=True)
+def few_places(monkeypatch):
+    ask_few_places(monkeypatch)
 
 
 @pytest.fixture(scope="module")
