@@ -31,7 +31,9 @@ class Resolution:
     side: int
     wake: int
     across: int
-    far: float = 4000.0  # distance of the far field in chords
+    far: float = (
+        4000.0  # chords to the far field; drag still depends on it, see benchmarks/results/validation_airfoils.md
+    )
 
 
 @dataclass(frozen=True)
