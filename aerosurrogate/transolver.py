@@ -168,17 +168,16 @@ class Tile(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """The maps from normalised points that a block applies, with the scale and shift of their norm folded in."""
+    """The maps that a block in the folded order applies to normalised points; each has its norm folded in."""
 
-    slicing: Linear | None  # to slice logits [H * M] in the folded order, to slice features [C] otherwise
-    values: Linear | None = None  # to values [C]
-    hidden: Linear | None = None  # to the MLP's hidden layer [C * mlp_ratio]
+    logits: Linear  # to slice logits, [H * M]
+    hidden: Linear  # to the MLP's hidden layer, [C * mlp_ratio]
 
 
 class Call(NamedTuple):
     """What all tiles of a call share."""
 
-    folded: list[Folded]  # per block
+    folded: list[Folded | None]  # per block, None in the plain order
     time: Tensor | None = None  # embedded, [B, 1, C]
     grid: Grid = None
     recompute: str = "none"
@@ -226,47 +225,36 @@ class PhysicsAttention(nn.Module):
         self.value = nn.Linear(D, D, bias=False)
         self.out = nn.Linear(C, C)
 
-    def fold(self) -> tuple[Linear | None, Linear | None]:
-        """The maps of normalised points to slices and to values; None for convolutions, whose padding forbids it."""
-        if not self.pointwise:
-            return None, None
-        values = fold_norm(self.norm, self.to_values.weight, self.to_values.bias)
-        if self.kind != "slices":
-            return None, values
-        weight, bias = self.to_slices.weight, self.to_slices.bias  # [C, C], [C]
-        if self.folded:
-            weight, bias = (
-                weight.unflatten(0, (self.heads, -1)),
-                bias.unflatten(0, (self.heads, -1)),
-            )  # [H, D, C], [H, D]
-            weight = self.logits.weight @ weight / self._temperature()[..., None]  # [H, M, C]
-            bias = self.logits(bias) / self._temperature()  # [H, M]
-            weight, bias = weight.flatten(0, 1), bias.flatten()
-        return fold_norm(self.norm, weight, bias), values
+    def fold(self) -> Linear:
+        """The map of normalised points to slice logits."""
+        weight, bias = (p.unflatten(0, (self.heads, -1)) for p in (self.to_slices.weight, self.to_slices.bias))
+        weight = self.logits.weight @ weight / self._temperature()[..., None]  # [M, D] @ [H, D, C] -> [H, M, C]
+        bias = self.logits(bias) / self._temperature()  # [H, M]
+        return fold_norm(self.norm, weight.flatten(0, 1), bias.flatten())
 
     def prepare(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """What the projections see of the points x [B, n, C]."""
-        if self.pointwise:
+        if self.folded:
             return normalised(x)
         z = self.norm(x)
-        return z if mask is None else z * mask[..., None]  # a convolution must find zeros beside the mesh
+        # A convolution must find zeros beside the mesh.
+        return z if mask is None or self.pointwise else z * mask[..., None]
 
-    def weigh(self, z: Tensor, folded: Folded, mask: Tensor | None, grid: Grid) -> Tensor | None:
+    def weigh(self, z: Tensor, folded: Folded | None, mask: Tensor | None, grid: Grid) -> Tensor | None:
         """Slice weights [B, n, H, M] of prepared points, which sum to 1 over M; None if each point is its own slice."""
         if self.kind == "full":
             return None
         if self.kind == "squares":
             w = _squares(grid, z)[:, None].expand(len(z), -1, self.heads, -1)
         else:
-            if self.folded:
-                assert folded.slicing is not None
-                logits = F.linear(z, *folded.slicing).unflatten(-1, (self.heads, -1))
+            if folded is not None:
+                logits = F.linear(z, *folded.logits).unflatten(-1, (self.heads, -1))
             else:
-                logits = self.logits(self._project(z, self.to_slices, folded.slicing, grid)) / self._temperature()
+                logits = self.logits(self._project(z, self.to_slices, grid)) / self._temperature()
             w = F.softmax(logits, dim=-1, dtype=_exact(logits)).to(logits.dtype)
         return w if mask is None else w * mask[..., None, None]
 
-    def reduce(self, z: Tensor, w: Tensor | None, folded: Folded, mask: Tensor | None, grid: Grid) -> Tensor:
+    def reduce(self, z: Tensor, w: Tensor | None, mask: Tensor | None, grid: Grid) -> Tensor:
         """Sums over prepared points of weight times value, and of the weights: [B, H, M, F + 1].
 
         The values are the points z themselves in the folded order (F = C), their projections otherwise (F = D).
@@ -275,7 +263,7 @@ class PhysicsAttention(nn.Module):
             assert w is not None
             sums = (w.flatten(2).mT @ z.to(w.dtype)).unflatten(1, (self.heads, -1))  # [B, H*M, n] @ [B, n, C]
         else:
-            v = self._project(z, self.to_values, folded.values, grid)  # [B, n, H, D]
+            v = self._project(z, self.to_values, grid)  # [B, n, H, D]
             sums = v.transpose(1, 2) if w is None else torch.einsum("bnhm,bnhd->bhmd", w.to(v.dtype), v)
         if w is not None:
             counts = w.sum(1, dtype=_exact(w))  # [B, H, M]; a bfloat16 cannot count beyond 256
@@ -327,13 +315,13 @@ class PhysicsAttention(nn.Module):
     def _temperature(self) -> Tensor:
         return (self.temperature if self.bounds is None else self.temperature.clamp(*self.bounds))[:, None]  # [H, 1]
 
-    def _project(self, z: Tensor, conv: nn.Module, linear: Linear | None, grid: Grid) -> Tensor:
+    def _project(self, z: Tensor, layer: nn.Module, grid: Grid) -> Tensor:
         """Prepared points [B, n, C] -> features per head [B, n, H, D]."""
-        if linear is not None:
-            return F.linear(z, *linear).unflatten(-1, (self.heads, -1))
-        assert grid is not None
-        image = z.unflatten(1, grid).movedim(-1, 1)  # [B, C, *grid], channels last in memory
-        return conv(image).movedim(1, -1).flatten(1, -2).unflatten(-1, (self.heads, -1))
+        if not self.pointwise:
+            assert grid is not None
+            image = z.unflatten(1, grid).movedim(-1, 1)  # [B, C, *grid], channels last in memory
+            return layer(image).movedim(1, -1).flatten(1, -2).unflatten(-1, (self.heads, -1))
+        return layer(z).unflatten(-1, (self.heads, -1))
 
 
 def _projection(config: TransolverConfig) -> Any:  # a linear layer or a convolution
@@ -367,33 +355,36 @@ class Block(nn.Module):
         self.norm = nn.LayerNorm(C)
         self.mlp = MLP(C, C * config.mlp_ratio, C, config.activation)
 
-    def fold(self, dtype: torch.dtype) -> Folded:
-        maps = *self.attention.fold(), fold_norm(self.norm, self.mlp.hidden.weight, self.mlp.hidden.bias)
-        return Folded(*(None if m is None else (m[0].to(dtype), m[1].to(dtype)) for m in maps))
+    def fold(self, dtype: torch.dtype) -> Folded | None:
+        """None in the plain order, where it would gain nothing."""
+        if not self.attention.folded:
+            return None
+        maps = self.attention.fold(), fold_norm(self.norm, self.mlp.hidden.weight, self.mlp.hidden.bias)
+        return Folded(*((weight.to(dtype), bias.to(dtype)) for weight, bias in maps))
 
     def begin(
-        self, x: Tensor, folded: Folded, mask: Tensor | None, grid: Grid, lean: bool = False
+        self, x: Tensor, folded: Folded | None, mask: Tensor | None, grid: Grid, lean: bool = False
     ) -> tuple[Tensor | None, Tensor]:
         """Slice weights of the points x [B, n, C], and what the points add to the sums."""
-        if lean and self._has_lean_form:
-            assert folded.slicing is not None
-            return cast(tuple[Tensor, Tensor], _LeanBegin.apply(x, *folded.slicing, mask, self))
+        if folded is not None and lean and not self._drops:
+            return cast(tuple[Tensor, Tensor], _LeanBegin.apply(x, *folded.logits, folded, mask, self))
         z = self.attention.prepare(x, mask)
         w = self.attention.weigh(z, folded, mask, grid)
-        return w, self.attention.reduce(z, w, folded, mask, grid)
+        return w, self.attention.reduce(z, w, mask, grid)
 
-    def finish(self, x: Tensor, w: Tensor | None, ready: Tensor, folded: Folded, lean: bool = False) -> Tensor:
+    def finish(self, x: Tensor, w: Tensor | None, ready: Tensor, folded: Folded | None, lean: bool = False) -> Tensor:
         """The points x [B, n, C] after the block, given their slice weights and the tokens."""
-        assert folded.hidden is not None
-        if lean and self._has_lean_form:
+        if folded is not None and lean and not self._drops:
             out = (parameter.to(folded.hidden[0].dtype) for parameter in (self.mlp.out.weight, self.mlp.out.bias))
             return cast(Tensor, _LeanFinish.apply(x, w, ready, *folded.hidden, *out, self))
         x = self.attention.spread(x, w, ready)
+        if folded is None:
+            return x + self.mlp(self.norm(x))
         return x + self.mlp.out(self.mlp.activation(F.linear(normalised(x), *folded.hidden)))
 
     @property
-    def _has_lean_form(self) -> bool:
-        return self.attention.folded and not (self.training and self.attention.dropout)
+    def _drops(self) -> bool:
+        return self.training and self.attention.dropout > 0.0
 
 
 class Transolver(nn.Module):
@@ -807,12 +798,12 @@ class _LeanBegin(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, mask: Tensor | None, block: Block
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, folded: Folded, mask: Tensor | None, block: Block
     ) -> tuple[Tensor, Tensor]:
         (B, n, C), H = x.shape, block.attention.heads
         M = len(weight) // H
         w, part = weight.new_empty(B, n, H, M), x.new_empty(B, H, M, C + 1)
-        values = cast(tuple[Tensor, Tensor], block.begin(x, Folded((weight, bias)), mask, None))
+        values = cast(tuple[Tensor, Tensor], block.begin(x, folded, mask, None))
         ctx.save_for_backward(x, w.copy_(values[0]), weight)
         return w, part.copy_(values[1])
 
@@ -827,7 +818,7 @@ class _LeanBegin(torch.autograd.Function):
         dlogits = torch.ops.aten._softmax_backward_data(dw.view_as(w), w, -1, w.dtype).flatten(2)
         dz = torch.baddbmm(dlogits @ weight, w.flatten(2), dsums)  # [B, n, C]
         dlogits = dlogits.flatten(0, 1)  # [B*n, H*M]
-        return _norm_gradient(dz, x, mean, rstd), dlogits.T @ z.flatten(0, 1), dlogits.sum(0), None, None
+        return _norm_gradient(dz, x, mean, rstd), dlogits.T @ z.flatten(0, 1), dlogits.sum(0), None, None, None
 
 
 class _LeanFinish(torch.autograd.Function):
