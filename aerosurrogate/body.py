@@ -23,6 +23,7 @@ from aerosurrogate.mesh.surface import Surface
 Floats = NDArray[np.float64]
 BELOW, ABOVE = -0.02, 0.15  # body lengths: a lowest point between these over the file's zero stands on that zero
 SEAM = 2  # times that faces across the seam of two pieces are divided
+NOSE = 1e-3  # chords: a foremost point nearer to the file's zero than this belongs to a chord that starts there
 TILT = 1.0  # degrees: a chord nearer to the x axis than this counts as lying along it, as a cambered nose may seem to
 
 
@@ -242,7 +243,9 @@ def _chord(surface: Surface) -> tuple[Floats, Floats, float]:
     angle = np.arctan2(*(trailing - leading)[::-1])
     if abs(np.degrees(angle)) < TILT:
         low, high = points[:, 0].min(), points[:, 0].max()
-        return np.array([low, trailing[1]]), np.eye(2), float(high - low)
+        # The nose of a cambered section reaches a little ahead of its chord.
+        front = 0.0 if abs(low) < NOSE * (high - low) else low
+        return np.array([front, trailing[1]]), np.eye(2), float(high - front)
     c, s = np.cos(angle), np.sin(angle)
     return leading, np.array([[c, s], [-s, c]]), float(reach.max())
 
