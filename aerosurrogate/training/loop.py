@@ -69,7 +69,7 @@ class Trainer:
         own: Processes,
         build: Callable[[Recipe, Scaling], Transolver] | None = None,
     ) -> None:
-        self.recipe, self.cases, self.folder, self.own = recipe, cases, run, own
+        self.recipe, self.cases, self.run, self.own = recipe, cases, run, own
         t = recipe.training
         torch.manual_seed(t.seed)
         self.model = (build or build_model)(recipe, cases.scaling).to(own.device)
@@ -201,35 +201,35 @@ class Trainer:
         mine = range(len(batches.names)) if spread else range(self.own.rank, len(batches.names), self.own.count)
         total = torch.zeros(1, dtype=torch.float64, device="cpu" if self.own.device.type == "mps" else self.own.device)
         for number in mine:
-            total += objective(self._share(batches.make(number)), None)["loss"].double()
+            total += objective(self._share(batches.make(number * batches.repeats)), None)["loss"].double()
         value = (total if spread else self.own.sum(total)).item() / len(batches.names)
         self._log(validation=value)
         if value < self.best:
             self.best = value
             if self.own.first:
-                self.surrogate().save(self.folder.folder / "best.safetensors")
+                self.surrogate().save(self.run.folder / "best.safetensors")
 
     def _checkpoint(self) -> None:
         if not self.own.first:
             return
-        self.surrogate().save(self.folder.folder / "last.safetensors")
+        self.surrogate().save(self.run.folder / "last.safetensors")
         state = {"step": self.step, "seconds": self.seconds, "best": self.best if math.isfinite(self.best) else None}
         progress = {key: self.schedule.state_dict()[key] for key in PROGRESS}
-        self.folder.save_state(self._modules(), self.optimiser, state | {"schedule": progress})
+        self.run.save_state(self._modules(), self.optimiser, state | {"schedule": progress})
 
     def _restore(self) -> None:
         # Limits of the learning rate follow the recipe, which may have changed; where it stands follows the checkpoint.
         fixed = [{k: g[k] for k in LIMITS if k in g} for g in self.optimiser.param_groups]
-        state = self.folder.load_state(self._modules(), self.optimiser)
+        state = self.run.load_state(self._modules(), self.optimiser)
         for group, limits in zip(self.optimiser.param_groups, fixed, strict=True):
             group.update(limits)
         self.step, self.seconds = state["step"], state["seconds"]
         self.best = math.inf if state["best"] is None else state["best"]
         self.schedule.load_state_dict(state["schedule"])
         if self.own.first:
-            self.folder.rewind(self.step)
+            self.run.rewind(self.step)
         self.own.wait()
-        console.note(f"resuming {self.folder.folder} at step {self.step} of {self.steps}")
+        console.note(f"resuming {self.run.folder} at step {self.step} of {self.steps}")
 
     def _modules(self) -> dict[str, nn.Module]:
         modules: dict[str, nn.Module] = {"model": self.model}
@@ -237,7 +237,7 @@ class Trainer:
 
     def _log(self, **values: Any) -> None:
         fixed = {"step": self.step, "epoch": round(self.batches.epoch(self.step), 4), "seconds": round(self.seconds, 2)}
-        self.folder.log(fixed | {"learning_rate": self.rate} | values)
+        self.run.log(fixed | {"learning_rate": self.rate} | values)
 
     def surrogate(self) -> Surrogate:
         """The model as it is now, with all that is needed to use it."""
@@ -267,9 +267,9 @@ class Trainer:
 
     def conclude(self) -> dict[str, Any]:
         """Accuracy on the validation cases, routes to the coefficients and trust, written into the best checkpoint."""
-        self.folder.draw_losses()
-        reached: dict[str, Any] = {"run": str(self.folder.folder), "steps": self.step, "seconds": self.seconds}
-        path = self.folder.folder / "best.safetensors"
+        self.run.draw_losses()
+        reached: dict[str, Any] = {"run": str(self.run.folder), "steps": self.step, "seconds": self.seconds}
+        path = self.run.folder / "best.safetensors"
         if not self.cases.validation:
             return reached
         surrogate = Surrogate.load(path, str(self.own.device))
@@ -279,9 +279,9 @@ class Trainer:
             known = evaluate(surrogate, self.cases.dataset, self.cases.train, "statistics for trust")
             surrogate.trust = trust.fit(known.evidence, result.evidence)
         surrogate.save(path)
-        result.write(self.folder.folder, "validation")
+        result.write(self.run.folder, "validation")
         result.show()
-        console.note(f"model, log and tables are in {self.folder.folder}")
+        console.note(f"model, log and tables are in {self.run.folder}")
         return reached | {"validation": result.figures, "routes": surrogate.card["routes"]}
 
 
