@@ -34,7 +34,8 @@ from torch.utils.checkpoint import checkpoint
 from aerosurrogate.errors import InputError
 
 TILE = 1024  # points that a processor works on at once: at 256 channels a tile is 1 MB
-TILES_AGAIN_ABOVE = 2**16  # points of a training step beyond which whole tiles are computed again in the backward pass
+KEEP_ALL_TO = 2**13  # points of a training step up to which nothing is computed again in the backward pass
+TILES_AGAIN_ABOVE = 2**16  # and beyond which whole tiles are
 KEPT_FEATURES = 2**22  # points whose features `states` keeps from layer to layer: 4 GB at 256 channels
 KEPT_WEIGHTS = 2**19  # points whose slice weights are kept from reducing to spreading; others' are computed again
 TOKEN_EPSILON = 1e-5  # added to the sum of a slice's weights, as in the authors' code
@@ -393,7 +394,7 @@ class Transolver(nn.Module):
     tile        points worked on at once; None: TILE on a processor with caches, all on others
     recompute   what a training step computes again in its backward pass instead of keeping it: "none" (derivatives of
                 derivatives need that), "cheap" (norms, softmax, activations) or "tiles" (all but each layer's features
-                and slice weights); "auto" is "cheap", and "tiles" for more than TILES_AGAIN_ABOVE points
+                and slice weights); "auto" chooses by the number of points, see KEEP_ALL_TO and TILES_AGAIN_ABOVE
     """
 
     def __init__(self, config: TransolverConfig, *, tile: int | None = None, recompute: str = "auto") -> None:
@@ -441,7 +442,8 @@ class Transolver(nn.Module):
         tiles = self._tiles(Tile(inputs, mask, skin))
         recompute = self.recompute if torch.is_grad_enabled() and not torch.compiler.is_compiling() else "none"
         if recompute == "auto":
-            recompute = "tiles" if inputs.shape[:2].numel() > TILES_AGAIN_ABOVE else "cheap"
+            count = inputs.shape[:2].numel()
+            recompute = "none" if count <= KEEP_ALL_TO else "cheap" if count <= TILES_AGAIN_ABOVE else "tiles"
         call = self._call(time, grid, recompute)
         outputs, _, pool = self._march(lambda: tiles, call, group, keep=inputs.shape[1])
         fields = torch.cat(outputs, dim=1)
@@ -544,7 +546,7 @@ class Transolver(nn.Module):
                 if places and w is not None:
                     x, w = _Moved.apply(x, places[i][0]), _Moved.apply(w, places[i][1])
                 if part is not None:
-                    total = part.to(_wide(part)) if total is None else total + part
+                    total = part if total is None else total.to(_wide(part)) + part
                 seen += tile.inputs.shape[1]
                 if last and fields:
                     outputs.append(x)
