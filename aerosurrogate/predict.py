@@ -36,7 +36,6 @@ if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressu
     from aerosurrogate.transolver import States
 
 MODELS = {2: "airfoil", 3: "car"}
-MORE = 2  # times as many points as a training step saw, from the same distribution: their means scatter less
 SEED = 0
 STILL_ON_WALLS = ("U", "nut")
 CHUNK = 65536  # points at a time, at most
@@ -273,8 +272,8 @@ def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate") -> Plac
         )
     length = stream.length
     scaled = _in_order(surface.transformed(np.eye(surface.dimension), np.zeros(surface.dimension), 1 / length))
-    skin = surroundings.on_skin(scaled, MORE * plan.skin, SEED)
-    off = surroundings.around(around.region(surface.dimension), scaled, MORE * plan.around, SEED + 1)
+    skin = surroundings.on_skin(scaled, plan.skin, SEED)
+    off = surroundings.around(around.region(surface.dimension), scaled, plan.around, SEED + 1)
     return Places(
         points=np.concatenate([skin.points, off.points]).astype(np.float32) * np.float32(length),
         surface=np.arange(len(skin.points) + len(off.points)) < len(skin.points),
