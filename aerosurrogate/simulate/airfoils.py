@@ -110,20 +110,24 @@ def _run(
     return {name: values.reshape(*grid.shape, -1) for name, values in fields.items()}
 
 
+def _movement(history: dict[str, Array]) -> tuple[int, float, float]:
+    """How far lift and drag move over the last iterations, and over how many: the slower a case, the more."""
+    window = max(WINDOW, len(history["Cl"]) // 8)
+    return window, openfoam.spread(history["Cl"], window), openfoam.spread(history["Cd"], window)
+
+
 def _flat(history: dict[str, Array]) -> bool:
-    """Whether lift and drag stay within their bands over the last iterations; the slower a case, the longer."""
+    """Whether lift and drag stay within their bands."""
     if len(history.get("Cl", ())) < 2 * WINDOW:
         return False
-    lift, drag = history["Cl"], history["Cd"]
-    window = max(WINDOW, len(lift) // 8)
-    lift_band = FLAT_LIFT * max(abs(lift[-1]), 0.1)
-    return openfoam.spread(lift, window) < lift_band and openfoam.spread(drag, window) < FLAT_DRAG * abs(drag[-1])
+    _, lift, drag = _movement(history)
+    return lift < FLAT_LIFT * max(abs(history["Cl"][-1]), 0.1) and drag < FLAT_DRAG * abs(history["Cd"][-1])
 
 
 def _unrest(history: dict[str, Array]) -> str:
     """Why a case does not count as converged, in words."""
-    lift, drag = (openfoam.spread(history[name], WINDOW) for name in ("Cl", "Cd"))
-    return f"unsteady: over {WINDOW} iterations lift moves by {lift:.2g}, drag by {drag:.2g}"
+    window, lift, drag = _movement(history)
+    return f"unsteady: over {window} iterations lift moves by {lift:.2g}, drag by {drag:.2g}"
 
 
 def _refined(fields: dict[str, Array], grid: CGrid) -> dict[str, Array]:
