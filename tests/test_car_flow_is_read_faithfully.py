@@ -80,7 +80,7 @@ def test_a_drag_history_counts_as_converged_only_when_it_stands_still():
     steady = 0.3 + 1e-4 * np.sin(np.arange(200))
     assert cars.unsteadiness(steady) == ""
     assert "drifts" in cars.unsteadiness(np.linspace(0.3, 0.33, 200))
-    assert "varies" in cars.unsteadiness(0.3 + 0.02 * np.sin(np.arange(200)))
+    assert "varies" in cars.unsteadiness(0.3 + 0.03 * np.sin(np.arange(200)))
     assert cars.unsteadiness(np.full(200, np.nan))
     assert cars.is_flat({"Cd": steady, "Cl": 0 * steady})
     assert not cars.is_flat({"Cd": steady[: cars.FLAT_WINDOW], "Cl": 0 * steady[: cars.FLAT_WINDOW]})

@@ -31,7 +31,7 @@ WEIGHTS = {"ahmed": 0.45, "no": 0.14}  # chance of a word against 1 for the othe
 SPEED = (15.0, 45.0)  # m/s
 KEPT_CELLS = 24_000  # of the solver's cells in the region around the body, a random subset
 FLAT_WINDOW, FLAT_DRAG, FLAT_LIFT = 40, 0.005, 0.005  # iterations, of the drag, of 1: what ends a run early
-WINDOW, DRIFT, SPREAD = 80, 0.01, 0.03  # iterations averaged over at least, of the mean drag: what counts as converged
+WINDOW, DRIFT, SPREAD = 80, 0.01, 0.05  # iterations averaged over at least, of the mean drag: what counts as converged
 COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
 _AXES = FlowAxes.parse()
 
