@@ -528,10 +528,11 @@ class Transolver(nn.Module):
 
         Of the first `keep` points the features are kept from one time to the next.
         """
-        step: Callable[..., Any] = (
-            functools.partial(self._again, self._step) if call.recompute == "tiles" else self._step
-        )
+        again = call.recompute == "tiles"
+        step: Callable[..., Any] = functools.partial(self._again, self._step) if again else self._step
+        in_place = not torch.is_grad_enabled() and not torch.compiler.is_compiling()
         kept: dict[int, tuple[Tensor, Tensor | None]] = {}
+        places: list[tuple[Tensor, Tensor]] = []
         outputs: list[Tensor] = []
         tokens: list[Tensor] = []
         ready: list[Tensor] = []
@@ -539,19 +540,21 @@ class Transolver(nn.Module):
         for k in range(self.config.layers + 1):
             last = k == self.config.layers
             total, seen, skinned = None, 0, False
-            places = [self._places(k, tile) for tile in tiles()] if call.recompute == "tiles" and not last else []
+            if (again and not last) or (in_place and k == 0):
+                places = [self._places(k, tile) for tile in tiles()]
             for i, tile in enumerate(tiles()):
                 skinned |= tile.skin is not None
                 x, w, part = step(tile, *kept.pop(i, (None, None)), tuple(ready), call)
-                if places and w is not None:
-                    x, w = _Moved.apply(x, places[i][0]), _Moved.apply(w, places[i][1])
                 if part is not None:
                     total = part if total is None else total.to(_wide(part)) + part
+                if last:
+                    outputs += [x] if fields else []
+                    continue
                 seen += tile.inputs.shape[1]
-                if last and fields:
-                    outputs.append(x)
-                elif i == 0 or seen <= keep:
-                    kept[i] = x, w if i == 0 or seen <= KEPT_WEIGHTS else None
+                if i > 0 and seen > KEPT_WEIGHTS:
+                    w = None
+                if i == 0 or seen <= keep:
+                    kept[i] = self._put((x, w), places[i]) if places else (x, w)
             if total is not None and group is not None:
                 total = _SumOverGroup.apply(total, group)
             if last:
@@ -614,6 +617,12 @@ class Transolver(nn.Module):
         (B, n, _), weight = tile.inputs.shape, self.head.weight
         M, dtype = self.config.slices_per_layer[k], _product_dtype(weight)
         return weight.new_empty(B, n, self.config.channels), weight.new_empty(B, n, self.config.heads, M, dtype=dtype)
+
+    def _put(self, kept: tuple[Tensor, Tensor | None], places: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor | None]:
+        (x, w), (x_place, w_place) = kept, places
+        if w is not None and w.shape == w_place.shape and w.dtype == w_place.dtype:
+            w = _Moved.apply(w, w_place)
+        return _Moved.apply(x, x_place), w
 
     def _measured(self, inputs: Tensor) -> Tensor:
         """The inputs with distances to the reference grid, where the configuration asks for them."""
