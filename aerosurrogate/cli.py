@@ -168,7 +168,9 @@ def evaluate(
     model: Annotated[str, typer.Argument(help="Run folder, checkpoint file or shipped model.")],
     dataset: Annotated[Path, typer.Argument(help="Prepared data set.")],
     split: Annotated[str, typer.Option(help="Split of the data set.")] = "test",
-    out: Annotated[Path | None, typer.Option(help="Folder for the tables (CSV and JSON).")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the tables (CSV, JSON); the run's own unless said.")
+    ] = None,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -185,9 +187,10 @@ def evaluate(
     from aerosurrogate.surrogate import Surrogate
 
     result = evaluate(Surrogate.load(model, device), cases, cases.names(split))
-    if out is not None:
-        result.write(out)
-        console.note(f"tables written to {out}")
+    folder = out or (Path(model) if Path(model).is_dir() else None)
+    if folder is not None:
+        result.write(folder, f"evaluation_{split}")
+        console.note(f"tables written to {folder}")
     result.show(results=not as_json)
     if as_json:
         print_json(result.document())
