@@ -7,9 +7,9 @@ Times are CPU seconds of one thread, so that other work on the machine disturbs 
 one process, and medians are compared. Peak memory is that of a fresh process for each figure, above what it held
 before the call. Results go to benchmarks/results/DATE-MACHINE.{json,md,png}; sections not run keep their figures.
 
-PhysicsNeMo needs no installation beside this environment's torch: `pip install --no-deps --target DIR
-nvidia-physicsnemo` with its few imports, then PYTHONPATH=DIR. What it imports from torchvision, timm, s3fs and onnx only to
-define other models is replaced by stand-ins here.
+PhysicsNeMo can stand beside this environment's torch: `pip install --no-deps --target DIR nvidia-physicsnemo` with the
+few packages it imports, then PYTHONPATH=DIR. What it takes from torchvision, timm, s3fs and onnx only to define other
+models is replaced by stand-ins here.
 """
 
 import argparse
@@ -116,7 +116,7 @@ def matmul(count: int = 4) -> tuple[Callable[[], Any], int]:
 def sizes(repeats: int) -> dict[str, Any]:
     """Forward pass and training step at the paper's sizes, and the share of the matrix-multiply rate."""
     found = {}
-    for size in (ELASTICITY, DARCY, CAR):
+    for size in (CAR, ELASTICITY, DARCY):
         textbook, x = size.textbook(), size.inputs()
         models: dict[str, nn.Module] = {"textbook": textbook}
         if size.grid is None and (peer := physicsnemo(textbook, size)) is not None:
@@ -124,7 +124,7 @@ def sizes(repeats: int) -> dict[str, Any]:
         models["ours"] = Transolver.from_reference(textbook.state_dict())
         fields = {name: forward(model, x, size.grid)() for name, model in models.items()}
         product, multiplications = matmul()
-        turns = repeats * max(1, min(10, CAR.N // size.N))
+        turns = repeats if size is CAR else 3 * repeats  # the smaller, the noisier
         seconds = {
             "forward": take_turns(
                 {name: forward(model, x, size.grid) for name, model in models.items()} | {"matmul": product}, turns
