@@ -265,7 +265,8 @@ class PhysicsAttention(nn.Module):
             sums = (w.flatten(2).mT @ z.to(w.dtype)).unflatten(1, (self.heads, -1))  # [B, H*M, n] @ [B, n, C]
         else:
             v = self._project(z, self.to_values, grid)  # [B, n, H, D]
-            sums = v.transpose(1, 2) if w is None else torch.einsum("bnhm,bnhd->bhmd", w.to(v.dtype), v)
+            # The narrow side first: [B, H, D, n] @ [B, H, n, M] is twice as fast as its transpose.
+            sums = v.transpose(1, 2) if w is None else (v.permute(0, 2, 3, 1) @ w.to(v.dtype).transpose(1, 2)).mT
         if w is not None:
             counts = w.sum(1, dtype=_exact(w))  # [B, H, M]; a bfloat16 cannot count beyond 256
         else:
@@ -542,6 +543,7 @@ class Transolver(nn.Module):
             total, seen, skinned = None, 0, False
             if (again and not last) or (in_place and k == 0):
                 places = [self._places(k, tile) for tile in tiles()]
+                places = places if len(places) > 1 else []
             for i, tile in enumerate(tiles()):
                 skinned |= tile.skin is not None
                 x, w, part = step(tile, *kept.pop(i, (None, None)), tuple(ready), call)
