@@ -35,17 +35,14 @@ def folder(tmp_path_factory) -> Path:
 
 def test_readme_commands_run_in_order_as_they_stand(folder):
     assert len(COMMANDS) >= 6
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    bin = str(Path(sys.executable).parent)
     for line in COMMANDS:
         command, _, mark = line.partition("  # ")
+        # What needs data has none here; what needs the solver does not find it, whether it is installed or not.
+        path = bin if mark.startswith("needs") else f"{bin}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path}
         result = subprocess.run(
-            command,
-            shell=True,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env={**os.environ, "PATH": path},
+            command, shell=True, cwd=folder, capture_output=True, text=True, timeout=300, env=environment
         )
         if mark.startswith("needs"):
             assert result.returncode == 2, f"{command}\n{result.stderr}"
