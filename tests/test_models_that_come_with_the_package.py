@@ -1,0 +1,61 @@
+"""The shipped models answer on the first try: sample shapes are ranked, strangers are known, meshes do not matter."""
+
+from pathlib import Path
+
+import pytest
+import pyvista as pv
+from pyvista import examples
+
+from aerosurrogate.coeffs import Settings, coeffs
+from aerosurrogate.flow import StreamOptions
+from aerosurrogate.models import models
+from aerosurrogate.surrogate import shipped_models
+
+SAMPLES = Path(__file__).parents[1] / "sample_meshes"
+needs_car = pytest.mark.skipif("car" not in shipped_models(), reason="this build ships no car model")
+
+
+def rows_of(files: list[str], **stream: object) -> list[dict]:
+    return coeffs(files, Settings(StreamOptions(**stream))).rows
+
+
+def test_every_shipped_model_has_a_card_with_data_ranges_and_routes():
+    for header in models().headers.values():
+        assert {"data", "routes"} <= header["card"].keys()
+        assert header["ranges"]["reynolds"][0] > 1e5
+        assert header["trust"]
+        assert header["coefficients"]
+
+
+@needs_car
+def test_a_car_remeshed_finer_and_coarser_has_the_same_drag(tmp_path):
+    mesh = pv.read(SAMPLES / "car_no_wheels.stl").clean()
+    mesh.decimate(0.5).save(tmp_path / "coarse.stl")
+    mesh.subdivide(1).save(tmp_path / "fine.stl")
+    rows = rows_of([str(SAMPLES / "car_no_wheels.stl"), str(tmp_path)], speed=30.0)
+    drags = {row["name"]: row["cd"] for row in rows}
+    for name in ("coarse", "fine"):
+        assert drags[name] == pytest.approx(drags["car_no_wheels"], rel=0.03), name
+
+
+@needs_car
+def test_sample_cars_are_known_and_strangers_are_not(tmp_path):
+    pv.Icosphere(radius=1.0, nsub=4, center=(0, 0, 1.1)).save(tmp_path / "sphere.stl")
+    plane = examples.load_airplane()
+    plane.scale(4.5 / (plane.bounds.x_max - plane.bounds.x_min)).save(tmp_path / "aeroplane.stl")
+    pv.read(SAMPLES / "estate.stl").rotate_x(90).save(tmp_path / "on_its_side.stl")
+    assert {row["name"]: row["trust"] for row in rows_of([str(tmp_path)], speed=30.0)} == {
+        "sphere": "outside",
+        "aeroplane": "outside",
+        "on_its_side": "outside",
+    }
+    marks = [row["trust"] for row in rows_of([str(SAMPLES / f"{n}.stl") for n in ("car", "estate", "suv")], speed=30.0)]
+    assert marks.count("outside") <= 1
+
+
+@pytest.mark.skipif("airfoil" not in shipped_models(), reason="this build ships no airfoil model")
+def test_an_airfoil_lifts_more_at_a_larger_angle_and_camber():
+    level, raised = (rows_of(["naca0012"], alpha=a, reynolds=4e6)[0] for a in (0.0, 6.0))
+    assert abs(level["cl"]) < 0.15
+    assert raised["cl"] > 0.4
+    assert rows_of(["naca4412"], alpha=0.0, reynolds=4e6)[0]["cl"] > level["cl"] + 0.2
