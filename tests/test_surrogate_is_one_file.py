@@ -16,6 +16,7 @@ from aerosurrogate.evaluate import best_routes, coefficient_errors, evaluate, re
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.surrogate import Surrogate, read_header
 from aerosurrogate.training.loop import train
+from aerosurrogate.training.publish import publish
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "naca_rans.toml"
 
@@ -39,6 +40,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "training.steps=150",
         "training.learning_rate=5e-3",
         "training.ema=0.95",
+        "training.loss=mean_square",
+        "training.mirror=false",
     ]
     train(read_recipe(RECIPE, settings), folder / "run", device="cpu")
     return folder
@@ -146,3 +149,18 @@ def test_tables_are_written_and_the_better_route_is_chosen(
     errors = {r: np.mean([abs(row[f"cl_{r}"] - row["cl"]) for row in result.rows]) for r in ("head", "integrated")}
     assert best_routes(result)["cl"] == min(errors, key=lambda r: errors[r])
     assert result.intervals["rho_L_head"][0] <= result.figures["rho_L_head"] <= 1
+
+
+def test_a_run_becomes_a_shipped_model_with_a_card(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("aerosurrogate.surrogate", "aerosurrogate.training.publish"):
+        monkeypatch.setattr(f"{place}.models_folder", lambda: tmp_path)
+    recipe = (run / "run" / "recipe.toml").read_text().replace('test = "full_test"', 'test = "test"')
+    (run / "run" / "recipe.toml").write_text(recipe)
+    publish(run / "run", "section")
+    card = Surrogate.load("section").card
+    assert card["name"] == "section"
+    assert card["data"]["test"] == 6
+    page = (tmp_path / "section.md").read_text()
+    assert "not for compressible flow" in page.lower()
+    assert f"{card['test']['rho_L_head']:.4g}" in page
+    assert (tmp_path / "section.json").exists()
