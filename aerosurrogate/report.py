@@ -156,7 +156,7 @@ def _scatter(rows: Sequence[dict[str, Any]]) -> Any:
     known = [r for r in rows if r["cd_true"] is not None]
     true, found = np.array([r["cd_true"] for r in known]), np.array([r["cd"] for r in known])
     low, high = min(true.min(), found.min()), max(true.max(), found.max())
-    margin = 0.06 * (high - low) or 0.1 * abs(high)
+    margin = 0.14 * (high - low) or 0.1 * abs(high)
     span = [low - margin, high + margin]
     figure = go.Figure()
     figure.add_scatter(x=span, y=span, mode="lines", line={"color": "#bbb", "dash": "dash"}, name="exact")

@@ -179,7 +179,7 @@ def _triangles(
 
 def _staged(figure: Any, source: Source, height: int) -> Any:
     axes = source.axes
-    eye = -1.25 * axes.flow - 1.25 * axes.side + 0.7 * axes.up
+    eye = -1.6 * axes.flow - 1.6 * axes.side + 0.8 * axes.up
     camera = {"eye": dict(zip("xyz", eye.tolist(), strict=True)), "up": dict(zip("xyz", axes.up.tolist(), strict=True))}
     scene = {"aspectmode": "data", "camera": camera, "xaxis": _AXIS, "yaxis": _AXIS, "zaxis": _AXIS}
     legend = {"orientation": "h", "y": 1.02}
