@@ -25,6 +25,8 @@ COVERAGE = 0.95
 NEAR = 2.0  # times the limit
 _RANGE_UNIT = 0.1  # leaving a range by this part of its width scores at most 1
 _LEAST_WIDTH = 0.02  # of a range: what never varied in training may still differ by a trifle
+_ROUTES = {"routes to cd": 0.05, "routes to cl": 0.05}  # log of a ratio, and a difference
+ENOUGH = 20  # held-out cases for a 95 % quantile
 _AXES = 12  # main axes kept of the features
 
 _WORDS = {
@@ -122,12 +124,26 @@ def fit(training: Sequence[Evidence], validation: Sequence[Evidence]) -> dict[st
         "units": {},
         "limit": 1.0,
     }
-    raw = [{sign: value for sign, value, _ in _signs(known, e)} for e in validation]
-    least = {sign: _RANGE_UNIT if sign in known["ranges"] else 1e-6 for sign in raw[0]}
-    known["units"] = {sign: max(_quantile([row[sign] for row in raw]), least[sign]) for sign in raw[0]}
-    worst = [max(score for score, _ in _scores(known, e)) for e in validation]
-    known["limit"] = max(_quantile(worst), 1e-6)
+    held_out, seen = (_values(known, cases) for cases in (validation, training))
+    # Few held-out cases say little about the next one: the fewer, the more room.
+    room = max(1.0, math.sqrt(ENOUGH / len(validation)))
+    known["units"] = {
+        sign: max(room * max(_quantile(values), _quantile(seen[sign])), _least(sign, known))
+        for sign, values in held_out.items()
+    }
+    known["limit"] = max(1.0, _quantile([max(score for score, _ in _scores(known, e)) for e in validation]))
     return known
+
+
+def _values(known: Mapping[str, Any], cases: Sequence[Evidence]) -> dict[str, list[float]]:
+    """Every sign's values before scaling, by its name."""
+    rows = [{sign: value for sign, value, _ in _signs(known, e)} for e in cases]
+    return {sign: [row[sign] for row in rows] for sign in rows[0]}
+
+
+def _least(sign: str, known: Mapping[str, Any]) -> float:
+    """The smallest unit of a sign: closer agreement than this is luck."""
+    return _RANGE_UNIT if sign in known["ranges"] else _ROUTES.get(sign, 1e-6)
 
 
 def judge(known: Mapping[str, Any], evidence: Evidence) -> Verdict:

@@ -16,7 +16,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.distance import inside, nearest
 from aerosurrogate.mesh.surface import Bools, Floats, Ints, Surface
 
-ROUNDS = 6  # of candidates before a body that leaves no room around itself is given up
+ROUNDS = 40  # of candidates before a body that leaves no room around itself is given up
 
 
 @dataclass(frozen=True)
