@@ -64,6 +64,8 @@ def _in_threads(
 ) -> tuple[dict[str, Answer], dict[str, str]]:
     done: dict[str, Answer] = {}
     failed: dict[str, str] = {}
+    # libigl would start a thread a core in each of our threads; it looks here when it is first called.
+    os.environ.setdefault("IGL_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers(files, jobs))))
     with ThreadPoolExecutor(workers(files, jobs)) as pool, console.progress(title, len(files), unit=title) as advance:
         running = {pool.submit(work, file): file for file in files}
         try:
