@@ -250,7 +250,7 @@ class Trainer:
                 "of": self.steps,
                 "seconds": round(self.seconds),
                 "seed": t.seed,
-                "start": t.start,
+                "start": Path(t.start).name,
             },
             "data": {
                 "set": self.recipe.data.path.name,

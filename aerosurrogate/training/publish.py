@@ -27,6 +27,8 @@ def publish(run: Path, name: str) -> Path:
     result.show()
     surrogate.card |= {"name": name, "recipe": f"recipes/{recipe.name}.toml"}
     surrogate.card["data"] |= {"test": len(cases)}
+    if surrogate.card["trained"]["start"]:
+        surrogate.card["trained"]["start"] = "an earlier run of the same recipe on fewer cases"
     surrogate.card |= {"test": result.figures, "test_intervals": result.intervals}
     path = models_folder() / f"{name}.safetensors"
     surrogate.save(path)
@@ -55,8 +57,10 @@ def page(document: dict[str, Any]) -> str:
             f"on validation cases is {card['routes'].get('cd')} for C_D and {card['routes'].get('cl')} for C_L.",
             "",
             f"Trained with `aerosurrogate train {card['recipe']}` (seed {trained['seed']}, {trained['steps']} steps, "
-            f"{trained['seconds'] / 60:.0f} minutes) on {data['train']} cases of {data['set']}; {data['validation']} "
-            f"more chose the routes and calibrated trust, {data['test']} were held out for the table below.",
+            f"{trained['seconds'] / 60:.0f} minutes) on {data['train']} cases of {data['set']}"
+            + (f", going on from {trained['start']}" if trained["start"] else "")
+            + f"; {data['validation']} more chose the routes and calibrated trust, {data['test']} were held out for "
+            "the table below.",
             "",
             "## Trained on",
             "",
