@@ -28,6 +28,7 @@ from aerosurrogate.writing import replacing, write_json
 SMALLEST_LIFT = 0.1
 MORE = 4  # times the points of a training step
 ROUTES = ("head", "integrated")
+EVIDENCE = 8  # cases that can speak for a head against integration
 
 
 @dataclass
@@ -212,8 +213,14 @@ def spearman(predicted: NDArray, true: NDArray) -> tuple[float, list[float]]:
 
 
 def best_routes(result: Evaluation) -> dict[str, str]:
-    """For cd and cl the route with the smaller mean error on these cases; without a head it is integration."""
+    """For cd and cl the route with the smaller mean error on these cases; integration where there is no head.
+
+    A head that has seen few shapes may know them by heart, and fewer than `EVIDENCE` cases cannot show that it does
+    not: then it is integration too, which has physics to hold on to.
+    """
     routes = {}
+    if len(result.rows) < EVIDENCE:
+        return {c: "integrated" for c in ("cd", "cl") if result.rows and f"{c}_integrated" in result.rows[0]}
     for coefficient in ("cd", "cl"):
         errors = {
             route: float(np.mean([abs(row[f"{coefficient}_{route}"] - row[coefficient]) for row in result.rows]))
