@@ -558,7 +558,8 @@ class Transolver(nn.Module):
                 if i == 0 or seen <= keep:
                     kept[i] = self._put((x, w), places[i]) if places else (x, w)
             if total is not None and group is not None:
-                total = _SumOverGroup.apply(total, group)
+                # Whatever its number of tiles, each process must bring the same precision.
+                total = _SumOverGroup.apply(total.to(_wide(total)), group)
             if last:
                 pool = total
             else:
