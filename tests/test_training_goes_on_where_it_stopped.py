@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from joukowski import joukowski_set
 from safetensors.torch import load_file
 
@@ -31,6 +32,12 @@ SMALL = [
     "training.checkpoint_seconds=0.0",
     "training.ema=0.9",
 ]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Sums depend on the number of threads in their last bits; other tests of this process may have raised it."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
