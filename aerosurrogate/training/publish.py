@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aerosurrogate.data.store import Dataset
+from aerosurrogate.errors import InputError
 from aerosurrogate.evaluate import evaluate
 from aerosurrogate.models import models
 from aerosurrogate.recipe import read_recipe
@@ -21,6 +22,8 @@ from aerosurrogate.writing import write_json, write_text
 def publish(run: Path, name: str) -> Path:
     """Write the files of a model and return the path of its weights."""
     recipe, surrogate = read_recipe(run / "recipe.toml"), Surrogate.load(run)
+    if "routes" not in surrogate.card:
+        raise InputError("the run has not ended yet", seen=run, remedy="let it end, or go on with --resume")
     dataset = Dataset(recipe.data.path)
     cases = dataset.names(recipe.data.test)
     result = evaluate(surrogate, dataset, cases, "test")
