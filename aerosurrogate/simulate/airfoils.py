@@ -85,7 +85,8 @@ def solve(design: Design, folder: Path, fidelity: Fidelity, cautious: bool) -> S
     _run(fine, grid, stream, _refined(start, grid), ITERATIONS, cautious)
     history = openfoam.history(fine)
     case = _read(fine, design, history)
-    reason = "" if len(history["Cl"]) < ITERATIONS else _unrest(history)  # what is flat ends before its time
+    ended_early = len(history["Cl"]) < ITERATIONS  # it was flat then; a fast run can end before it is seen to be
+    reason = "" if ended_early or _flat(history) else _unrest(history)
     return Solution(case, history, not reason, reason, retry=False)
 
 
