@@ -249,10 +249,10 @@ class PhysicsAttention(nn.Module):
             w = _squares(grid, z)[:, None].expand(len(z), -1, self.heads, -1)
         else:
             if folded is not None:
-                logits = F.linear(z, *folded.logits).unflatten(-1, (self.heads, -1))
+                w = _softmax(F.linear(z, *folded.logits).unflatten(-1, (self.heads, -1)))
             else:
-                logits = self.logits(self._project(z, self.to_slices, grid)) / self._temperature()
-            w = F.softmax(logits, dim=-1, dtype=_exact(logits)).to(logits.dtype)
+                # A head's points lie together in memory, as its products read them.
+                w = _softmax(self._logits(self._project(z, self.to_slices, grid).transpose(1, 2))).transpose(1, 2)
         return w if mask is None else w * mask[..., None, None]
 
     def reduce(self, z: Tensor, w: Tensor | None, mask: Tensor | None, grid: Grid) -> Tensor:
@@ -313,6 +313,13 @@ class PhysicsAttention(nn.Module):
             return x + F.dropout(w.flatten(2) @ ready, dropout)
         gathered = ready.transpose(1, 2) if w is None else torch.einsum("bnhm,bhmd->bnhd", w.to(ready.dtype), ready)
         return x + F.dropout(self.out(gathered.flatten(2)), dropout)
+
+    def _logits(self, features: Tensor) -> Tensor:
+        """Features [B, H, n, D] -> slice logits [B, H, n, M]; the temperature divides the map, not every logit."""
+        B, temperature = len(features), self._temperature()
+        weight, bias = self.logits.weight / temperature[..., None], self.logits.bias / temperature  # [H, M, D], [H, M]
+        maps = (part.expand(B, -1, -1, -1).flatten(0, 1) for part in (bias[:, None], features, weight.mT))
+        return torch.baddbmm(*maps).unflatten(0, (B, -1))
 
     def _temperature(self) -> Tensor:
         return (self.temperature if self.bounds is None else self.temperature.clamp(*self.bounds))[:, None]  # [H, 1]
@@ -618,8 +625,10 @@ class Transolver(nn.Module):
         Allocated among the temporaries of each step, they would leave holes in the heap as large as they are.
         """
         (B, n, _), weight = tile.inputs.shape, self.head.weight
-        M, dtype = self.config.slices_per_layer[k], _product_dtype(weight)
-        return weight.new_empty(B, n, self.config.channels), weight.new_empty(B, n, self.config.heads, M, dtype=dtype)
+        H, M, dtype = self.config.heads, self.config.slices_per_layer[k], _product_dtype(weight)
+        order = (0, 1, 2, 3) if self._block(k).attention.folded else (0, 2, 1, 3)  # as `weigh` lays them out
+        w = torch.empty_permuted((B, n, H, M), order, dtype=dtype, device=weight.device)
+        return weight.new_empty(B, n, self.config.channels), w
 
     def _put(self, kept: tuple[Tensor, Tensor | None], places: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor | None]:
         (x, w), (x_place, w_place) = kept, places
@@ -907,6 +916,10 @@ class _SumOverGroup(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return _SumOverGroup.apply(gradient.contiguous(), ctx.group), None
+
+
+def _softmax(logits: Tensor) -> Tensor:
+    return F.softmax(logits, dim=-1, dtype=_exact(logits)).to(logits.dtype)
 
 
 def _exact(tensor: Tensor) -> torch.dtype:
