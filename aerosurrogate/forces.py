@@ -21,6 +21,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.flow import Conditions, FlowAxes
 
 Vector = NDArray[np.float64]
+View = NDArray[np.complex128]  # points of the front view: x across, y up
 _LINES = 1000  # scan lines across a silhouette: a step in its outline is then placed to 0.05 % of its height
 
 
@@ -99,18 +100,18 @@ def coefficients(forces: Forces, axes: FlowAxes, conditions: Conditions, area: f
 def silhouette_area(corners: NDArray, axes: FlowAxes, floor: float = -math.inf) -> float:
     """Area in m2 of the shadow that triangles, corners (n, 3, 3) m, cast along the flow above `floor`; right to 0.1 %.
 
-    Each scan line meets a triangle in an interval; the union of a line's intervals is measured exactly and the lines
-    are added up. Overlapping, concave and separate pieces therefore count once and gaps do not count at all.
+    Scan lines are measured exactly where at least one triangle covers them, and added up. Overlapping, concave and
+    separate pieces therefore count once and gaps do not count at all.
     """
-    across, height = np.asarray(corners, dtype=float) @ axes.side, np.asarray(corners, dtype=float) @ axes.up
+    points = np.asarray(corners, dtype=float).reshape(-1, 3)
+    across, height = points @ axes.side, points @ axes.up
     low, high = max(float(height.min()), floor), float(height.max())
     if high <= low:
         return 0.0
     spacing = (high - low) / _LINES
-    line, start, end = _intervals(across - across.min(), (height - low) / spacing - 0.5)
-    if floor > height.min():
-        start, end, line = start[line >= 0], end[line >= 0], line[line >= 0]
-    return float(_union_length(line, start, end) * spacing)
+    view, index = np.unique(across - across.min() + 1j * ((height - low) / spacing - 0.5), return_inverse=True)
+    sides, times = _outline(view, index.reshape(-1, 3))
+    return _covered_length(*_crossings(view, sides, times)) * spacing
 
 
 def rectangle_area(points: NDArray, axes: FlowAxes) -> float:
@@ -123,34 +124,40 @@ def _three(vectors: NDArray) -> Vector:
     return vectors if vectors.shape[1] == 3 else np.pad(vectors, ((0, 0), (0, 3 - vectors.shape[1])))
 
 
-def _intervals(x: Vector, y: Vector) -> tuple[NDArray[np.intp], Vector, Vector]:
-    """Where the lines y = 0, 1, 2, ... meet triangles with corners x, y (n, 3): line, start and end, each (k,)."""
-    order = np.argsort(y, axis=1)
-    x, y = np.take_along_axis(x, order, axis=1), np.take_along_axis(y, order, axis=1)
-    first = np.ceil(y[:, 0])
-    count = np.maximum(np.floor(y[:, 2]) - first + 1, 0).astype(np.intp)
-    count[np.ptp(x, axis=1) == 0] = 0
-    which = np.repeat(np.arange(len(x)), count)
-    line = first[which] + (np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count))
-    (x0, x1, x2), (y0, y1, y2) = x[which].T, y[which].T
+def _outline(view: View, triangles: NDArray[np.intp]) -> tuple[NDArray[np.intp], Vector]:
+    """Sides (k, 2) of triangles (n, 3) of points in the front view, and how often (k,) they are run along that way.
 
-    def crossing(xa: Vector, ya: Vector, xb: Vector, yb: Vector) -> Vector:
-        rise = yb - ya
-        part = np.clip((line - ya) / np.where(rise > 0, rise, 1.0), 0.0, 1.0)
-        return xa + part * (xb - xa)
-
-    long_side = crossing(x0, y0, x2, y2)
-    short_side = np.where(line < y1, crossing(x0, y0, x1, y1), crossing(x1, y1, x2, y2))
-    return line.astype(np.intp), np.minimum(long_side, short_side), np.maximum(long_side, short_side)
+    All triangles are laid counter-clockwise. A side that two of them run along in opposite ways drops out, and those
+    that are left still tell how many triangles cover a place: as many as they wind around it.
+    """
+    a, b, c = view[triangles].T
+    laid = np.sign(((b - a).conj() * (c - a)).imag)
+    ends = np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2)
+    ways = np.repeat(laid, 3) * np.sign(ends[:, 1] - ends[:, 0])
+    keys, which = np.unique(ends.min(axis=1) * len(view) + ends.max(axis=1), return_inverse=True)
+    times = np.bincount(which, ways)
+    left = times != 0
+    return np.stack(np.divmod(keys[left], len(view)), axis=1), times[left]
 
 
-def _union_length(line: NDArray[np.intp], start: Vector, end: Vector) -> float:
-    """Length covered by intervals, counted once on each line; starts and ends are not negative."""
-    if not len(line):
-        return 0.0
-    # Lines laid end to end, wider apart than any interval reaches: one sort and one running maximum serve them all.
-    shift = line * (1.5 * end.max() + 1e-300)
-    order = np.argsort(start + shift)
-    start, end = (start + shift)[order], (end + shift)[order]
-    reached = np.maximum.accumulate(np.concatenate([[-np.inf], end[:-1]]))
-    return float(np.maximum(end - np.maximum(start, reached), 0.0).sum())
+def _crossings(view: View, sides: NDArray[np.intp], times: Vector) -> tuple[Vector, Vector, Vector]:
+    """Where the lines y = 0, 1, 2, ... meet sides: line, x, and how many more triangles cover what lies right of it."""
+    start, end = view[sides].T
+    down = start.imag > end.imag
+    low, high = np.where(down, end, start), np.where(down, start, end)
+    first = np.maximum(np.ceil(low.imag), 0.0)
+    count = np.maximum(np.ceil(high.imag) - first, 0.0).astype(np.intp)
+    which = np.repeat(np.arange(len(sides)), count)
+    line = first[which] + (np.arange(len(which)) - (np.cumsum(count) - count)[which])
+    along = (high - low)[which]
+    x = low.real[which] + (line - low.imag[which]) / along.imag * along.real
+    return line, x, np.where(down, times, -times)[which]
+
+
+def _covered_length(line: Vector, x: Vector, more: Vector) -> float:
+    """Length, over all lines, of what at least one triangle covers; no x is negative."""
+    # Lines laid end to end, wider apart than any of them reaches: one sort and one running sum serve them all.
+    place = x + line * (1.5 * x.max(initial=0.0) + 1e-300)
+    order = np.argsort(place)
+    covered = np.cumsum(more[order])[:-1] > 0
+    return float(np.diff(place[order])[covered].sum())
