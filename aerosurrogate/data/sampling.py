@@ -59,11 +59,13 @@ def _around(dataset: Dataset, name: str, sampling: Sampling, rng: np.random.Gene
 
 
 def by_area(areas: NDArray, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Rows drawn by evenly spaced ticks along the summed area: each comes as often as its area says, within one."""
-    order = rng.permutation(len(areas))
-    reach = np.cumsum(areas[order], dtype=np.float64)
+    """Rows drawn by evenly spaced ticks along the summed area: each comes as often as its area says, within one.
+
+    Faces that follow each other mostly lie side by side, so that the ticks cover the body evenly too.
+    """
+    reach = np.cumsum(areas, dtype=np.float64)
     ticks = (np.arange(count) + rng.random()) / count * reach[-1]
-    return order[np.minimum(np.searchsorted(reach, ticks), len(areas) - 1)]
+    return np.minimum(np.searchsorted(reach, ticks), len(areas) - 1)
 
 
 def mirrored(case: Case) -> Case:

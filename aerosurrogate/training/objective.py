@@ -77,7 +77,8 @@ class Objective(nn.Module):
             parts["gradient"] = t.gradient_weight, losses.relative(error, truth, everywhere, batch.weights, self._total)
         if coefficients is not None and t.coefficient_weight:
             error = coefficients.float() - batch.coefficients
-            parts["coefficients"] = t.coefficient_weight, error.square().mean()
+            # Not squared: beside the relative error of the fields, a square would fade out as both become small.
+            parts["coefficients"] = t.coefficient_weight, error.abs().mean()
         if t.force_weight:
             error = self._force(outputs, batch) - self._force(targets, batch)
             parts["force"] = t.force_weight, error.square().mean()
