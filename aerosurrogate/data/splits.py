@@ -35,7 +35,8 @@ def simulated(cases: Mapping[str, Mapping[str, Any]]) -> Splits:
     splits = four_to_one(cases)
     if any(case["dimensions"] == 3 for case in cases.values()):
         return splits
-    splits |= {"full_train": splits["train"], "full_test": splits["test"], "scarce_train": splits["train"][:SCARCE]}
+    splits |= {"full_train": splits["train"], "full_test": splits["test"]}
+    splits |= {"scarce_train": splits["train"][:SCARCE], "scarce_test": splits["test"]}
     for task, key, (low, high) in (("reynolds", _reynolds, REYNOLDS), ("aoa", _angle, ANGLES)):
         inside = {name for name, case in cases.items() if low <= key(case["conditions"]) <= high}
         splits[f"{task}_train"] = sorted(inside)
