@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from aerosurrogate import forces
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow import Conditions, FlowAxes, StreamOptions
-from aerosurrogate.mesh.distance import INSIDE, SKIN, outer_faces, winding_number
+from aerosurrogate.mesh.distance import SKIN, inside, outer_faces
 from aerosurrogate.mesh.read import UNITS
 from aerosurrogate.mesh.surface import Surface
 
@@ -201,7 +201,7 @@ def _united(surface: Surface) -> tuple[Surface, list[str]]:
 
 def _hidden(pieces: Surface, points: Floats, normals: Floats) -> NDArray[np.bool_]:
     """(n,) whether points on a skin of several pieces, with its normals (n, 3), lie inside another piece."""
-    return np.asarray(winding_number(pieces, points + SKIN * pieces.length * normals) > INSIDE)
+    return inside(pieces, points + SKIN * pieces.length * normals)
 
 
 def _joined(parts: list[Surface]) -> Surface:
@@ -272,21 +272,30 @@ def _above(surface: Surface, axes: FlowAxes, ground: float) -> tuple[Surface, li
         return surface, []
     if heights.max() <= ground:
         raise InputError("the whole body lies below the ground", seen=f"ground {ground:g} m", remedy="give --ground")
+    a, b, c = (heights >= ground)[surface.cells].T
+    stands, crosses = a & b & c, (a | b | c) & ~(a & b & c)
+    above = surface.select(stands)
+    if crosses.any():
+        above = _joined([above, _clipped(surface.select(crosses), axes, ground)])
+    below = 1 - above.areas.sum() / surface.areas.sum()
+    return above, [f"{below:.2%} of the skin lies below the ground and does not count"]
+
+
+def _clipped(surface: Surface, axes: FlowAxes, ground: float) -> Surface:
+    """The part above the ground of faces that cross it."""
     import pyvista as pv
 
     mesh = pv.PolyData.from_regular_faces(surface.points, surface.cells)
     mesh.point_data.update(surface.point_data)
     mesh.cell_data.update(surface.cell_data)
     above = mesh.clip(normal=axes.up, origin=ground * axes.up, invert=False).triangulate()
-    cut = replace(
+    return replace(
         surface,
         points=np.asarray(above.points, dtype=float),
         cells=np.asarray(above.regular_faces, dtype=np.int64),
         point_data={name: np.asarray(above.point_data[name]) for name in surface.point_data},
         cell_data={name: np.asarray(above.cell_data[name]) for name in surface.cell_data},
     )
-    below = surface.areas.sum() - cut.areas.sum()
-    return cut, [f"{below / surface.areas.sum():.2%} of the skin lies below the ground and does not count"]
 
 
 def _heights(surface: Surface, axes: FlowAxes) -> Floats:

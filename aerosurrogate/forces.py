@@ -132,9 +132,9 @@ def _outline(view: View, triangles: NDArray[np.intp]) -> tuple[NDArray[np.intp],
     """
     a, b, c = view[triangles].T
     laid = np.sign(((b - a).conj() * (c - a)).imag)
-    ends = np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2)
-    ways = np.repeat(laid, 3) * np.sign(ends[:, 1] - ends[:, 0])
-    keys, which = np.unique(ends.min(axis=1) * len(view) + ends.max(axis=1), return_inverse=True)
+    start, end = triangles.ravel(), np.roll(triangles, -1, axis=1).ravel()
+    ways = np.repeat(laid, 3) * np.sign(end - start)
+    keys, which = np.unique(np.minimum(start, end) * len(view) + np.maximum(start, end), return_inverse=True)
     times = np.bincount(which, ways)
     left = times != 0
     return np.stack(np.divmod(keys[left], len(view)), axis=1), times[left]

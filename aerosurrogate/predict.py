@@ -315,12 +315,11 @@ def evidence(surrogate: "Surrogate", prepared: Prepared, fields: Fields) -> trus
     if surface.dimension == 2:
         conditions["alpha"] = stream.alpha
     # Corners count for the extents, faces for the areas.
-    points = np.concatenate([surface.centres, surface.corners.reshape(-1, surface.dimension)]) / stream.length
-    missing = len(points) - len(surface.areas)
+    corners = np.zeros_like(surface.points)
     measures = trust.shape_measures(
-        points,
-        np.concatenate([surface.normals, np.zeros((missing, surface.dimension))]),
-        np.concatenate([surface.areas, np.zeros(missing)]) / stream.length ** (surface.dimension - 1),
+        np.concatenate([surface.centres, surface.points]) / stream.length,
+        np.concatenate([surface.normals, corners]),
+        np.concatenate([surface.areas, corners[:, 0]]) / stream.length ** (surface.dimension - 1),
     )
     row = fields.row()
     head = {f"c{name[0]}": value / area for name, value in fields.direct.items()}

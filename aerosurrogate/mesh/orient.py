@@ -27,14 +27,14 @@ def outward(surface: Surface) -> tuple[Surface, Bools]:
 
 def open_edges(surface: Surface) -> Ints:
     """(k, d) sides that belong to one cell only, as that cell runs along them: edges in 3D, in 2D (k, 1) end points."""
-    sides, counts = _sides(surface)
-    return sides[counts == 1]
+    sides, keys = _sides(surface)
+    values, counts = np.unique(keys, return_counts=True)
+    return sides[np.isin(keys, values[counts == 1])]
 
 
 def shared_too_often(surface: Surface) -> int:
     """How many edges (2D: points) join more than two cells."""
-    sides, counts = _sides(surface)
-    return len(np.unique(np.sort(sides[counts > 2], axis=1), axis=0))
+    return int(np.sum(np.unique(_sides(surface)[1], return_counts=True)[1] > 2))
 
 
 def caps(surface: Surface) -> tuple[Ints, Floats, Ints]:
@@ -49,15 +49,13 @@ def caps(surface: Surface) -> tuple[Ints, Floats, Ints]:
 
 
 def _sides(surface: Surface) -> tuple[Ints, Ints]:
-    """Sides of all cells, (m * d, d - 1), as the cells run along them, and how many cells share each (m * d,)."""
+    """Sides of all cells, (m * d, d - 1), as the cells run along them, and numbers (m * d,) that tell which are one."""
     cells = surface.cells
     if surface.dimension == 2:
-        sides = cells.reshape(-1, 1)
-        return sides, np.bincount(sides[:, 0], minlength=len(surface.points))[sides[:, 0]]
+        return cells.reshape(-1, 1), cells.ravel()
     sides = np.stack([cells, np.roll(cells, -1, axis=1)], axis=2).reshape(-1, 2)
-    keys = sides.min(axis=1) * len(surface.points) + sides.max(axis=1)
-    _, index, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    return sides, counts[index]
+    a, b = sides.T
+    return sides, np.minimum(a, b) * len(surface.points) + np.maximum(a, b)
 
 
 def _turned(surface: Surface, turn: Bools) -> Surface:
@@ -70,6 +68,9 @@ def _turned(surface: Surface, turn: Bools) -> Surface:
 
 def _against_neighbours(surface: Surface) -> Bools:
     """Triangles (m,) that face otherwise than most of the patch they belong to, by area."""
+    start, end = _sides(surface)[0].T
+    if np.diff(np.sort(start * len(surface.points) + end)).all():  # no two cells run along a side in one direction
+        return np.zeros(len(surface.cells), dtype=bool)
     agreeing, patch = igl.bfs_orient(np.ascontiguousarray(surface.cells))
     turn = np.any(agreeing != surface.cells, axis=1)
     balance = np.bincount(patch, np.where(turn, surface.areas, -surface.areas))

@@ -40,7 +40,7 @@ class Surface:
     @cached_property
     def corners(self) -> Floats:
         """(m, d, d): cell, corner, coordinate."""
-        return self.points[self.cells]
+        return self.points.take(self.cells, axis=0)
 
     @cached_property
     def area_vectors(self) -> Floats:
@@ -86,7 +86,7 @@ class Surface:
     @cached_property
     def centres(self) -> Floats:
         """(m, d) centroids of the cells."""
-        return self.corners.mean(axis=1)
+        return np.asarray(np.einsum("mkd->md", self.corners) / self.dimension)
 
     @cached_property
     def bounds(self) -> Floats:
@@ -119,11 +119,12 @@ class Surface:
     def select(self, mask: Bools) -> "Surface":
         """The cells where the mask (m,) holds, with the points they use and their data."""
         cells = self.cells[mask]
-        used, new = np.unique(cells, return_inverse=True)
+        used = np.zeros(len(self.points), dtype=bool)
+        used[cells] = True
         return replace(
             self,
             points=self.points[used],
-            cells=new.reshape(cells.shape),
+            cells=(np.cumsum(used) - 1)[cells],
             point_data={name: values[used] for name, values in self.point_data.items()},
             cell_data={name: values[mask] for name, values in self.cell_data.items()},
         )

@@ -124,13 +124,13 @@ def _candidates(region: Region, bounds: Floats, count: int, rng: np.random.Gener
     It is constant in the rings between nested boxes around the body: a point is at least as far from the body as from
     its bounding box, so the region's density at a ring's inner box bounds that in the ring.
     """
-    reach = np.append(region.offset * np.geomspace(0.1, 3.0 / region.offset, 40), np.inf)[:, None]
-    low = np.clip(bounds[0] - reach, region.low, region.high)
-    high = np.clip(bounds[1] + reach, region.low, region.high)
+    reach = np.append(region.offset * np.geomspace(0.1, 3.0 / region.offset, 40), np.inf)
+    low = np.clip(bounds[0] - reach[:, None], region.low, region.high)
+    high = np.clip(bounds[1] + reach[:, None], region.low, region.high)
     volume = np.prod(high - low, axis=1)
-    level = region.density(np.append(0.0, reach[:-1, 0]))
+    level = region.density(np.append(0.0, reach[:-1]))
     share = (level - np.append(level[1:], 0.0)) * volume
     box = rng.choice(len(share), count, p=share / share.sum())
     points = rng.uniform(low[box], high[box])
-    innermost = len(reach) - np.all((points[:, None] >= low) & (points[:, None] <= high), axis=2).sum(axis=1)
-    return points, level[innermost]
+    outside = np.maximum(bounds[0] - points, points - bounds[1]).max(axis=1)
+    return points, level[np.searchsorted(reach, outside)]
