@@ -1,8 +1,14 @@
 """Real runs on tiny grids: the physics is right, forces are the solver's, a folder goes on, failures are listed."""
 
+import contextlib
 import json
 import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,6 +135,37 @@ def test_the_command_solves_a_name_once_and_makes_a_data_set(tmp_path):
     assert dataset.case("naca2410").conditions.alpha == 2.0
     again = runner.invoke(app, [*command, "--json"])
     assert json.loads(again.stdout)["cases"] == [case]  # the very record: nothing was solved again
+
+
+def solvers_in(folder: Path) -> list[str]:
+    """Running processes that work somewhere in the folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "cwd").readlink().is_relative_to(folder):
+                found.append((process / "comm").read_text().strip())
+    return found
+
+
+@needs_openfoam
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="needs /proc to see other processes")
+def test_a_driver_that_is_killed_leaves_no_solver_behind(tmp_path):
+    command = [sys.executable, "-m", "aerosurrogate", "simulate", "naca0012", "--out", str(tmp_path / "run")]
+    driver = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        assert within(60, lambda: "simpleFoam" in solvers_in(tmp_path))
+    finally:
+        driver.kill()
+        driver.wait()
+    assert within(20, lambda: not solvers_in(tmp_path))
+
+
+def within(seconds: float, true: Callable[[], bool]) -> bool:
+    """Whether something comes true in time."""
+    end = time.monotonic() + seconds
+    while not (came := true()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return came
 
 
 def test_without_openfoam_the_command_names_the_one_that_installs_it(tmp_path, monkeypatch, capsys):

@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -243,10 +244,18 @@ def _solved(tasks: list[Task], jobs: int | None) -> Iterator[Outcome]:
 
 
 def _start_worker() -> None:
-    """One thread a process; and a process group of its own, so that an end by the parent ends its solver too."""
+    """One thread a process; and a process group of its own, which ends, solver and all, with the parent."""
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "IGL_NUM_THREADS"), "1"))
     os.setpgrp()
     signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def end_with_parent() -> None:
+        parent.join()
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def solve_task(task: Task) -> Outcome:
