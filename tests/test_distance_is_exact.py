@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import igl
 import numpy as np
 import pytest
 import pyvista as pv
@@ -99,6 +100,18 @@ def test_holes_and_turned_faces_leave_an_inside(queries: np.ndarray) -> None:
     for body in (holed, replace(shape, cells=cells)):
         wrong = inside(body, queries) != (truth < 0)
         assert wrong[clear].mean() < 2e-3
+
+
+def test_the_winding_number_decides_next_to_holes(queries: np.ndarray) -> None:
+    box = surface_of(pv.Box((-1, 1, -0.3, 0.3, -0.2, 0.2), level=20))
+    # Half of the faces are gone, so that winding numbers lie around 1/2 in all of the body.
+    sieve = box.select(np.random.default_rng(1).random(len(box.cells)) < 0.5)
+    offset = 1e-6 * sieve.normals
+    points = np.concatenate([queries * box.size / 2.5, sieve.centres + offset, sieve.centres - offset])
+    exact = igl.winding_number(sieve.points, sieve.cells, points)
+    decided = np.abs(exact - 0.5) > 0.004
+    assert 0.95 < decided.mean() < 1.0
+    np.testing.assert_array_equal(inside(sieve, points)[decided], exact[decided] > 0.5)
 
 
 def test_intersecting_pieces_are_their_union(queries: np.ndarray) -> None:

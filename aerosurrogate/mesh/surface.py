@@ -54,7 +54,7 @@ class Surface:
     @cached_property
     def areas(self) -> Floats:
         """(m,) exact areas, m2."""
-        return np.linalg.norm(self.area_vectors, axis=1)
+        return np.asarray(np.sqrt(np.einsum("md,md->m", self.area_vectors, self.area_vectors)))
 
     @cached_property
     def normals(self) -> Floats:
