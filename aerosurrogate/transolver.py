@@ -153,6 +153,7 @@ class States(NamedTuple):
     time: Tensor | None = None  # [B], of a model with time_input
     pooled: Tensor | None = None  # as in Answer, where skin points were marked
     coefficients: Tensor | None = None
+    recomputed: int = 0  # points whose features were computed again in every layer, see `Transolver.states`
 
 
 class Tile(NamedTuple):
@@ -453,7 +454,7 @@ class Transolver(nn.Module):
             count = inputs.shape[:2].numel()
             recompute = "none" if count <= KEEP_ALL_TO else "cheap" if count <= TILES_AGAIN_ABOVE else "tiles"
         call = self._call(time, grid, recompute)
-        outputs, _, pool = self._march(lambda: tiles, call, group, keep=inputs.shape[1])
+        outputs, _, pool, _ = self._march(lambda: tiles, call, group, keep=inputs.shape[1])
         fields = torch.cat(outputs, dim=1)
         return fields if pool is None else Answer(fields, *self._of_skin(pool))
 
@@ -471,7 +472,7 @@ class Transolver(nn.Module):
         time    [B], for a model with time_input
         group   as for `forward`: each process passes its own chunks
         keep    the features of the first so many points are kept from layer to layer, 4 C bytes each; those of the
-                others are computed from their inputs again in every layer
+                others are computed from their inputs again in every layer; `States.recomputed` tells how many
         """
         self._require_states()
         if self.training and self.config.dropout:
@@ -483,9 +484,9 @@ class Transolver(nn.Module):
                 self._check(inputs, None, None, time)
                 yield from self._tiles(Tile(inputs, None, skin))
 
-        _, tokens, pool = self._march(tiles, self._call(time), group, keep, fields=False)
+        _, tokens, pool, recomputed = self._march(tiles, self._call(time), group, keep, fields=False)
         coefficients, pooled = (None, None) if pool is None else self._of_skin(pool)
-        return States(tuple(tokens), time, pooled, coefficients)
+        return States(tuple(tokens), time, pooled, coefficients, recomputed)
 
     @torch.no_grad()
     def decode(self, points: Tensor, states: States) -> Tensor:
@@ -531,10 +532,10 @@ class Transolver(nn.Module):
         group: dist.ProcessGroup | None,
         keep: int,
         fields: bool = True,
-    ) -> tuple[list[Tensor], list[Tensor], Tensor | None]:
+    ) -> tuple[list[Tensor], list[Tensor], Tensor | None, int]:
         """Go over the tiles once per block and once more: the fields of each tile, the tokens, the skin's sums.
 
-        Of the first `keep` points the features are kept from one time to the next.
+        Of the first `keep` points the features are kept from one time to the next; of how many others not, comes last.
         """
         again = call.recompute == "tiles"
         step: Callable[..., Any] = functools.partial(self._again, self._step) if again else self._step
@@ -544,7 +545,7 @@ class Transolver(nn.Module):
         outputs: list[Tensor] = []
         tokens: list[Tensor] = []
         ready: list[Tensor] = []
-        pool = None
+        pool, recomputed = None, 0
         for k in range(self.config.layers + 1):
             last = k == self.config.layers
             total, seen, skinned = None, 0, False
@@ -571,12 +572,13 @@ class Transolver(nn.Module):
                 pool = total
             else:
                 assert total is not None
+                recomputed = seen - sum(x.shape[1] for x, _ in kept.values())
                 with _full_precision(total):
                     tokens.append(self._block(k).attention.mix(total))
                 ready.append(self._ready(k, tokens[k]))
                 if k == self.config.layers - 1 and not (fields or skinned):
                     break
-        return outputs, tokens, pool
+        return outputs, tokens, pool, recomputed
 
     def _step(
         self, tile: Tile, x: Tensor | None, w: Tensor | None, ready: Sequence[Tensor], call: Call
