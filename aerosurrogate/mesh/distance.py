@@ -16,8 +16,8 @@ from aerosurrogate.mesh.surface import Bools, Floats, Ints, Surface
 
 CHUNK = 262_144  # queries at a time: bounds the memory beside the answer to some 20 MB
 INSIDE = 0.5  # winding number from which a point counts as inside
-ROUGH = 1.25  # accuracy of libigl's that is right to 0.05, at a third of the cost of its usual one, right to 0.004
-DOUBT = 0.25  # rough winding numbers nearer to INSIDE than this are asked for again
+ROUGH = 1.1  # accuracy of libigl's that is right to 0.15, at a third of the cost of its usual one, right to 0.004
+DOUBT = 0.3  # rough winding numbers nearer to INSIDE than this are asked for again
 MANY = 100  # pieces, up to which bounding boxes spare winding numbers
 SKIN = 1e-6  # of the body's length: how far off a face `outer_faces` looks
 
@@ -123,8 +123,8 @@ def _in_another_box(surface: Surface) -> Ints:
     suspect = np.zeros(len(surface.cells), dtype=bool)
     for piece in range(count):
         own = surface.pieces == piece
-        points = surface.points[np.unique(surface.cells[own])]
-        suspect |= _in_box(surface.centres, points.min(axis=0) - reach, points.max(axis=0) + reach) & ~own
+        low, high = surface.select(own).bounds
+        suspect |= _in_box(surface.centres, low - reach, high + reach) & ~own
     return np.flatnonzero(suspect)
 
 
