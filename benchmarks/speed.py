@@ -366,9 +366,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
     right.invert_yaxis()
     right.margins(x=0.12)
     right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
-    right.set(
-        xlabel="time of textbook (grey) and PhysicsNeMo (orange) over ours", title="Against the peers, one thread"
-    )
+    right.set(xlabel="time over ours: textbook grey, PhysicsNeMo orange", title="Against the peers, one thread")
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     left.grid(alpha=0.25)
