@@ -92,9 +92,15 @@ def around(region: Region, surface: Surface, count: int, seed: int) -> Around:
     missing = count
     for _ in range(ROUNDS):
         points, level = _candidates(region, surface.bounds, region.candidates * missing + 200, rng)
+        chance = rng.random(len(points)) * level
+        if surface.dimension == 3:  # libigl is quicker to tell what lies inside than how deep, in 2D it is slower
+            outside = ~inside(surface, points)
+            points, chance = points[outside], chance[outside]
         near = nearest(surface, points)
-        taken = np.flatnonzero((rng.random(len(points)) * level < region.density(near.distance)) & (near.distance > 0))
-        chosen = taken[~inside(surface, points[taken])][:missing]
+        taken = np.flatnonzero((chance < region.density(near.distance)) & (near.distance > 0))
+        if surface.dimension == 2:
+            taken = taken[~inside(surface, points[taken])]
+        chosen = taken[:missing]
         away = (points[chosen] - near.closest[chosen]) / near.distance[chosen, None]
         found.append(Around(points[chosen], near.distance[chosen], away))
         missing -= len(chosen)
