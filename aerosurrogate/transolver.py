@@ -552,6 +552,8 @@ class Transolver(nn.Module):
             if (again and not last) or (in_place and k == 0):
                 places = [self._places(k, tile) for tile in tiles()]
                 places = places if len(places) > 1 else []
+            if last:
+                places = []  # each tile's room is free for what comes after it
             for i, tile in enumerate(tiles()):
                 skinned |= tile.skin is not None
                 x, w, part = step(tile, *kept.pop(i, (None, None)), tuple(ready), call)
