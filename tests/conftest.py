@@ -1,10 +1,13 @@
-"""What several tests share: real data made by others, and one thread a test process."""
+"""What several tests share: real data made by others, one thread a test process, the same examples in every run."""
 
 import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+settings.register_profile("repeatable", derandomize=True)  # others are tried by --hypothesis-profile default
+settings.load_profile("repeatable")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the suite runs one process a core
 
 

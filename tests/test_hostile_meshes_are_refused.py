@@ -131,6 +131,16 @@ def mutated(data: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:
     return data
 
 
+@pytest.mark.parametrize("header", [b"1e400", b"/////", b"AAAA"])
+def test_arrays_that_lie_about_their_size_are_refused(tmp_path: Path, samples: dict[str, bytes], header: bytes) -> None:
+    sound = samples["binary.vtp"]
+    at = sound.index(b"AQAAAA", sound.index(b'Name="connectivity"')) + 2  # within the number of blocks
+    path = tmp_path / "lies.vtp"
+    path.write_bytes(sound[:at] + header + sound[at:])
+    with pytest.raises(InputError, match=r"lies.vtp: damaged, an array"):
+        read_surface(path)
+
+
 content = st.one_of(
     st.binary(min_size=1, max_size=6), st.sampled_from([b"9", b"-1 ", b"nan", b"\xff" * 4, b"99999999", b"1e400"])
 )
