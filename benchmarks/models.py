@@ -1,0 +1,67 @@
+"""What the models that come with the package say of two bodies that were measured: NACA 0012 and the Ahmed body.
+
+    python benchmarks/models.py RUN_DIR        # of validation_cars.py, whose Ahmed bodies and CFD it takes
+
+Writes benchmarks/results/models.md.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from validation_airfoils import LADSON, RESULTS, REYNOLDS
+from validation_cars import AHMED_SPEED, MEASURED
+
+from aerosurrogate.coeffs import Settings, coeffs
+from aerosurrogate.data.store import Dataset
+from aerosurrogate.flow import StreamOptions
+from aerosurrogate.writing import write_text
+
+
+def predicted(shape: str, stream: StreamOptions) -> dict[str, Any]:
+    """The row that `aerosurrogate coeffs` prints."""
+    return coeffs([shape], Settings(stream)).rows[0]
+
+
+def airfoil() -> list[str]:
+    """NACA 0012 beside Ladson's measurements."""
+    lines = ["| angle | Cl measured | Cl model | Cd measured | Cd model | error of Cd | trust |", "|" + "---|" * 7]
+    for alpha, lift, drag in LADSON:
+        row = predicted("naca0012", StreamOptions(alpha=alpha, reynolds=REYNOLDS))
+        drags = f"{drag:.5f} | {row['cd']:.5f} | {row['cd'] / drag - 1:+.1%}"
+        lines.append(f"| {alpha:g} | {lift:.4f} | {row['cl']:.4f} | {drags} | {row['trust']} |")
+    return lines
+
+
+def car(run_dir: Path) -> list[str]:
+    """Ahmed bodies by slant beside their own CFD and the measurements."""
+    solved = Dataset(run_dir / "ahmed").manifest.cases
+    lines = ["| slant, degrees | Cd measured | Cd CFD | Cd model | model / CFD | trust |", "|" + "---|" * 6]
+    for slant, measured in MEASURED.items():
+        file = run_dir / "shapes" / f"ahmed_{slant:g}.stl"
+        row = predicted(str(file), StreamOptions(speed=AHMED_SPEED))
+        truth = solved[file.stem]["reference"]["cd"]
+        beside = f"{truth:.3f} | {row['cd']:.3f} | {row['cd'] / truth - 1:+.1%}"
+        lines.append(f"| {slant:g} | {measured:.3f} | {beside} | {row['trust']} |")
+    return lines
+
+
+def main(run_dir: Path) -> None:
+    lines = [
+        "# The models beside measurements",
+        "",
+        f"`airfoil`: NACA 0012 at a Reynolds number of {REYNOLDS / 1e6:g} million, against Ladson (tripped). What the",
+        "CFD that it learned from says is in [validation_airfoils.md](validation_airfoils.md), under `fast`.",
+        "",
+        *airfoil(),
+        "",
+        f"`car`: Ahmed bodies without stilts over a moving ground at {AHMED_SPEED:g} m/s, beside CFD of the fidelity",
+        "of its data:",
+        "",
+        *car(run_dir),
+    ]
+    write_text(RESULTS / "models.md", "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
