@@ -11,6 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyvista as pv
@@ -78,7 +79,8 @@ def _refuse_lies(path: Path) -> None:
 def _refuse_lying_arrays(path: Path, data: mmap.mmap) -> None:
     """The arrays of VTK's XML files begin with their sizes: VTK goes on for minutes where these are nonsense."""
     kind = data[:2000].partition(b"<VTKFile")[2].partition(b">")[0]
-    word, order = (8 if b'"UInt64"' in kind else 4), ("big" if b'"BigEndian"' in kind else "little")
+    word = 8 if b'"UInt64"' in kind else 4
+    order: Literal["big", "little"] = "big" if b'"BigEndian"' in kind else "little"
     appended = APPENDED.search(data)
     starts = [(match.end(), True) for match in INLINE.finditer(data)]
     if appended:
