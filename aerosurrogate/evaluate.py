@@ -28,7 +28,7 @@ from aerosurrogate.writing import replacing, write_json
 SMALLEST_LIFT = 0.1
 MORE = 4  # times the points of a training step
 ROUTES = ("head", "integrated")
-EVIDENCE = 8  # cases that can speak for a head against integration
+EVIDENCE = 5  # cases that can speak for a head against integration
 
 
 @dataclass
