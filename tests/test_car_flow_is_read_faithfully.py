@@ -78,10 +78,12 @@ def test_surroundings_know_their_wall(solution):
 
 def test_a_drag_history_counts_as_converged_only_when_it_stands_still():
     steady = 0.3 + 1e-4 * np.sin(np.arange(200))
-    assert cars.unsteadiness(steady) == ""
-    assert "drifts" in cars.unsteadiness(np.linspace(0.3, 0.33, 200))
-    assert "varies" in cars.unsteadiness(0.3 + 0.03 * np.sin(np.arange(200)))
-    assert cars.unsteadiness(np.full(200, np.nan))
+    assert cars.unsteadiness(steady, 0) == ""
+    assert "drifts" in cars.unsteadiness(np.linspace(0.3, 0.33, 200), 0)
+    assert "varies" in cars.unsteadiness(0.3 + 0.03 * np.sin(np.arange(200)), 0)
+    assert cars.unsteadiness(np.full(200, np.nan), 0)
+    for since in (199, 200, 300):  # ended early: one iteration averaged, or none
+        assert cars.unsteadiness(np.concatenate([np.linspace(1, 0.3, 100), steady[:100]]), since) == ""
     assert cars.is_flat({"Cd": steady, "Cl": 0 * steady})
     assert not cars.is_flat({"Cd": steady[: cars.FLAT_WINDOW], "Cl": 0 * steady[: cars.FLAT_WINDOW]})
     assert not cars.is_flat({"Cd": steady, "Cl": np.linspace(0, 0.1, 200)})

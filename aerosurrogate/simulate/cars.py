@@ -104,8 +104,8 @@ def solve_body(design: Design, surface: Surface, folder: Path, settings: Setting
 
     def settled() -> bool:
         history = foam.history(folder)
-        averaged = history.get("Cd", np.empty(0))[settings.average_from :]
-        return is_flat(history) or (len(averaged) >= WINDOW and not unsteadiness(averaged))
+        averaged = len(history.get("Cd", ())) - settings.average_from
+        return is_flat(history) or (averaged >= WINDOW and not unsteadiness(history["Cd"], settings.average_from))
 
     foam.run(folder, "simpleFoam", until=settled)
     history = foam.history(folder)
@@ -113,7 +113,7 @@ def solve_body(design: Design, surface: Surface, folder: Path, settings: Setting
     early = len(history["Cd"]) <= settings.average_from
     last = {name: history[column][-1 if early else settings.average_from :] for name, column in COEFFICIENTS.items()}
     means = {name: float(values.mean()) for name, values in last.items()}
-    reason = "" if early else unsteadiness(last["cd"])
+    reason = unsteadiness(history["Cd"], settings.average_from)
     return Solution(replace(case, reference=case.reference | means), history, not reason, reason)
 
 
@@ -125,8 +125,12 @@ def is_flat(history: dict[str, Floats]) -> bool:
     return bool(np.ptp(drag) < FLAT_DRAG * abs(drag.mean()) and np.ptp(lift) < FLAT_LIFT)
 
 
-def unsteadiness(drag: Floats) -> str:
-    """Why the drag does not count as converged over the iterations it is averaged over, or ''."""
+def unsteadiness(drag: Floats, since: int) -> str:
+    """Why the drag does not count as converged over the iterations it is averaged over, or ''.
+
+    A run that ended early, standing still, has averaged over few iterations or none: its last ones are judged instead.
+    """
+    drag = drag[min(since, len(drag) - FLAT_WINDOW) :]
     half = len(drag) // 2
     mean = abs(drag.mean())
     drift, spread = abs(drag[half:].mean() - drag[:half].mean()) / mean, drag.std() / mean
