@@ -76,7 +76,7 @@ class Training(_Table):
     batch: PositiveInt = 1  # cases a step, over all processes
     seed: int = 0
     start: str = ""  # a model to go on from, with its scaling: a shipped one, a run folder or a checkpoint
-    optimiser: Literal["adam", "adamw"] = "adamw"
+    optimiser: Literal["adam", "adamw", "muon"] = "adamw"
     learning_rate: PositiveFloat = 1e-3
     weight_decay: NonNegativeFloat = 1e-5
     schedule: Literal["onecycle", "cosine", "constant"] = "onecycle"
@@ -90,7 +90,7 @@ class Training(_Table):
     skin_points: PositiveInt | None = None  # on the skin by area; as many as the case has unless said
     loss: Literal["relative", "mean_square"] = "relative"
     surface_weight: NonNegativeFloat = 1.0  # of the skin's loss beside the surroundings'
-    small_faces: Fraction = 0.0  # skin points count by their face's area to minus this, mean squares only
+    small_faces: Fraction = 0.0  # skin points count by their face's area to minus this
     gradient_weight: NonNegativeFloat = 0.0  # of the error of central differences, structured meshes
     coefficient_weight: NonNegativeFloat = 0.3  # of the head's error
     force_weight: NonNegativeFloat = 0.0  # of the error of the integrated force

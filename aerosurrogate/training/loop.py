@@ -22,6 +22,7 @@ from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.batches import Batch, Batches
 from aerosurrogate.training.cases import TrainingCases, open_cases, require_data
 from aerosurrogate.training.distribution import Processes, processes
+from aerosurrogate.training.muon import Muon
 from aerosurrogate.training.objective import Objective
 from aerosurrogate.training.run import Run
 from aerosurrogate.transolver import Transolver, TransolverConfig
@@ -301,9 +302,14 @@ def build_model(recipe: Recipe, scaling: Scaling) -> Transolver:
     )
 
 
-def build_optimiser(model: nn.Module, training: Training) -> optim.Optimizer:
+def build_optimiser(model: Transolver, training: Training) -> optim.Optimizer:
+    options: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay, "fused": True}
+    if training.optimiser == "muon":  # for what maps hidden states to hidden states
+        matrices = [weight for weight in model.blocks.parameters() if weight.ndim > 1]
+        taken = set(map(id, matrices))
+        return Muon(matrices, [weight for weight in model.parameters() if id(weight) not in taken], **options)
     kind = {"adam": optim.Adam, "adamw": optim.AdamW}[training.optimiser]
-    return kind(model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True)
+    return kind(model.parameters(), **options)
 
 
 def build_schedule(optimiser: optim.Optimizer, training: Training, steps: int) -> optim.lr_scheduler.LRScheduler:
