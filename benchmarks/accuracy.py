@@ -287,8 +287,8 @@ def main() -> None:
     parser.add_argument("--darcy", type=Path, help="folder with the 16 x 16 Darcy set")
     parser.add_argument("--airfoils", type=Path, default=ROOT / "datasets" / "naca_rans")
     parser.add_argument("--no-airfoils", action="store_true")
-    parser.add_argument("--darcy-steps", type=int, default=2500)
-    parser.add_argument("--airfoil-steps", type=int, default=2500)
+    parser.add_argument("--darcy-steps", type=int, default=2000)
+    parser.add_argument("--airfoil-steps", type=int, default=1500)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument(
         "--set", action="append", default=[], help="overrides for all models, such as model.channels=64"
@@ -297,11 +297,11 @@ def main() -> None:
     torch.set_num_threads(1)
     RESULTS.mkdir(exist_ok=True)
     record = RESULTS / "accuracy.json"
-    results: dict[str, Any] = json.loads(record.read_text()) if record.exists() else {}
 
     def measure(task: str, steps: int, split: str, data: Path, recipe_of: Callable[[str], Recipe]) -> None:
         rows = compare(task, recipe_of, split, options.seeds, folder)
         cases = len(Dataset(data).names(split))
+        results: dict[str, Any] = json.loads(record.read_text()) if record.exists() else {}
         results[task] = {"steps": steps, "seeds": options.seeds, "set": options.set, "cases": cases, "rows": rows}
         draw_curves(folder, task)
         record.write_text(json.dumps(results, indent=1))
@@ -316,7 +316,7 @@ def main() -> None:
         if not options.no_airfoils:
             data, steps = options.airfoils, options.airfoil_steps
             measure("airfoils", steps, "full_test", data, lambda kind: airfoil_recipe(kind, data, steps, options.set))
-    print(page(results))
+    print(page(json.loads(record.read_text())))
 
 
 if __name__ == "__main__":
