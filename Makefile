@@ -32,6 +32,7 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/distance.py
 	$(BIN)/python benchmarks/ranking.py
+	$(BIN)/python benchmarks/feeding.py
 
 clean:
 	rm -rf .venv out build *.egg-info
