@@ -33,6 +33,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
             errno.EACCES,
             errno.EROFS,
             errno.ENOTDIR,
+            errno.EEXIST,
             errno.EISDIR,
         ):
             raise InputError(
@@ -42,7 +43,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
             ) from error
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(NotADirectoryError):  # where the folder is a file, as said above
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: str | Path, text: str) -> None:

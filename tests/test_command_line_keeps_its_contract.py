@@ -13,6 +13,8 @@ from typer.main import get_command
 
 from aerosurrogate import __version__
 from aerosurrogate.cli import app
+from aerosurrogate.errors import InputError
+from aerosurrogate.writing import replacing
 
 HEAVY = {"torch", "vtk", "vtkmodules", "pyvista", "meshio", "scipy", "pandas", "matplotlib", "plotly", "numpy"}
 COMMANDS = sorted(get_command(app).commands)
@@ -63,6 +65,13 @@ def test_a_missing_file_is_one_paragraph_and_exit_code_2(tmp_path):
     assert "\n\n" not in result.stderr.strip()
     assert result.stdout == ""
     assert not list(tmp_path.iterdir())
+
+
+def test_writing_below_a_file_is_the_users_error(tmp_path):
+    (tmp_path / "taken").write_text("a file, not a folder")
+    with pytest.raises(InputError, match="cannot write"), replacing(tmp_path / "taken" / "out.vtu") as temporary:
+        temporary.write_text("never")
+    assert [p.name for p in tmp_path.iterdir()] == ["taken"]
 
 
 def test_debug_shows_where_an_error_came_from(tmp_path):
