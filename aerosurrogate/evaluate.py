@@ -213,20 +213,22 @@ def spearman(predicted: NDArray, true: NDArray) -> tuple[float, list[float]]:
 
 
 def best_routes(result: Evaluation) -> dict[str, str]:
-    """For cd and cl the route with the smaller mean error on these cases; integration where there is no head.
+    """For cd and cl the route to take: the head, unless integration is better on these cases beyond chance.
 
-    A head that has seen few shapes may know them by heart, and fewer than `EVIDENCE` cases cannot show that it does
-    not: then it is integration too, which has physics to hold on to.
+    The head stands before integration because it hardly depends on how a skin is cut into faces. Beyond chance is more
+    than the standard error of the mean difference. A head that has seen few shapes may know them by heart, and fewer
+    than `EVIDENCE` cases cannot show that it does not: then it is integration, which has physics to hold on to.
     """
-    routes = {}
-    if len(result.rows) < EVIDENCE:
-        return {c: "integrated" for c in ("cd", "cl") if result.rows and f"{c}_integrated" in result.rows[0]}
+    routes: dict[str, str] = {}
     for coefficient in ("cd", "cl"):
-        errors = {
-            route: float(np.mean([abs(row[f"{coefficient}_{route}"] - row[coefficient]) for row in result.rows]))
-            for route in ROUTES
-            if result.rows and f"{coefficient}_{route}" in result.rows[0]
-        }
-        if errors:
-            routes[coefficient] = min(errors, key=lambda route: errors[route])
+        offered = [route for route in ROUTES if result.rows and f"{coefficient}_{route}" in result.rows[0]]
+        if len(offered) < 2 or len(result.rows) < EVIDENCE:
+            routes |= {coefficient: offered[-1]} if offered else {}
+            continue
+        head, integrated = (
+            np.array([abs(row[f"{coefficient}_{route}"] - row[coefficient]) for row in result.rows]) for route in ROUTES
+        )
+        gain = head - integrated
+        better = gain.mean() > gain.std(ddof=1) / len(gain) ** 0.5
+        routes[coefficient] = "integrated" if better else "head"
     return routes

@@ -56,8 +56,8 @@ def page(document: dict[str, Any]) -> str:
             "",
             card.get("about", ""),
             "",
-            f"Answers {outputs}, and {' and '.join(document['coefficients'])} by a head of their own. The better route "
-            f"on validation cases is {card['routes'].get('cd')} for C_D and {card['routes'].get('cl')} for C_L.",
+            f"Answers {outputs}, and {' and '.join(document['coefficients'])} by a head of their own. The route taken, "
+            f"by validation cases, is {card['routes'].get('cd')} for C_D and {card['routes'].get('cl')} for C_L.",
             "",
             f"Trained with `aerosurrogate train {card['recipe']}` (seed {trained['seed']}, {trained['steps']} steps, "
             f"{trained['seconds'] / 60:.0f} minutes) on {data['train']} cases of {data['set']}"
