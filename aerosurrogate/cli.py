@@ -1,6 +1,7 @@
 """The command line: parse, call the same-named function, print. Nothing heavy is imported before a command runs."""
 
 import json
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -411,4 +412,7 @@ def main() -> None:
         console.error(str(error))
         sys.exit(2)
     except KeyboardInterrupt:
-        sys.exit(130)
+        # At once: a thread that is making a batch would abort the interpreter's own way out.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)
