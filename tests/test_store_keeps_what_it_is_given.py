@@ -145,13 +145,34 @@ def test_a_manifest_that_makes_no_sense_is_reported(tmp_path, text):
         Dataset(tmp_path)
 
 
-def test_half_precision_keeps_positions_exact(tmp_path):
-    case = make_case(100)
+def test_two_bytes_a_number_keep_positions_areas_and_fields(tmp_path):
+    case = shuffled(make_case(30_000), seed=0)
+    case = Case(**{**case.__dict__, "points": case.points + np.float32(1000), "areas": case.areas * case.surface})
     write_manifest(tmp_path, Manifest(cases=write_shard(tmp_path / "h.safetensors", [case], half=True)))
-    back = Dataset(tmp_path).case("one")
-    assert np.array_equal(back.points, case.points)
+    stored = Dataset(tmp_path)
+    back, rows = stored.case("one"), np.array([29_999, 0, 17])
+    for key in ("points", "areas"):
+        array, again = getattr(case, key), getattr(back, key)
+        assert stored.array("one", key).array.dtype.itemsize == 2
+        assert np.abs(again - array).max() < 0.51 / 65_535 * np.ptp(array, axis=0).max() + np.spacing(
+            np.abs(array).max()
+        )
+        assert np.array_equal(stored.array("one", key).pick(rows), again[rows])
+    assert np.array_equal(back.areas == 0, case.areas == 0)
     assert np.allclose(back.fields["p"], case.fields["p"], rtol=1e-3)
-    assert not np.array_equal(back.fields["p"], case.fields["p"])
+    force, kept = ((c.fields["p"] * c.normals * c.areas[:, None]).sum(0) for c in (case, back))
+    assert np.abs(kept - force).max() < 1e-3 * np.abs(case.fields["p"][:, 0] * case.areas).sum()
+
+
+def test_the_steps_of_a_shard_are_guarded_too(tmp_path):
+    write_manifest(
+        tmp_path, Manifest(cases=write_shard(path := tmp_path / "h.safetensors", [make_case(50)], half=True))
+    )
+    data = path.read_bytes()
+    at = data.index(b"1", data.index(b"scales"))
+    path.write_bytes(data[:at] + b"2" + data[at + 1 :])
+    with pytest.raises(InputError, match="header was changed"):
+        Dataset(tmp_path).case("one")
 
 
 def test_shuffling_puts_the_skin_first_and_keeps_connectivity():

@@ -4,7 +4,7 @@ Arrays are plain and memory-mapped: reading some rows of a case touches only tho
 guarded by a CRC-32 for every block of rows, checked when the block is read, so that a damaged or truncated file is
 reported by name and never used. Rows of unstructured cases are shuffled once when written (`shuffled`), skin first: any
 run of rows of either part is then a random subset. Rows of zeros at either end of an array (areas and shear off the
-skin, distance on it) are not stored but put back when read.
+skin, distance on it) are not stored but put back when read. Compact shards take two bytes a number: `_steps`, `_half`.
 """
 
 import json
@@ -27,7 +27,10 @@ from aerosurrogate.writing import replacing, write_json
 
 SCHEMA = 1
 BLOCK = 8192  # rows guarded by one check sum
-_DTYPES = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "BOOL": np.bool_, "I32": np.int32}
+_DTYPES = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "BOOL": np.bool_, "I32": np.int32, "U16": np.uint16}
+
+
+Scale = tuple[Any, Any]  # the least value of each column and the size of a step: what `_steps` took apart
 
 
 @dataclass
@@ -61,14 +64,14 @@ def shuffled(case: Case, seed: int) -> Case:
 def write_shard(
     path: Path, cases: Iterable[Case], *, half: bool = False, extra: dict[str, dict[str, Any]] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Write cases into one shard and return their manifest entries; `half` stores all but points and areas in float16.
+    """Write cases into one shard and return their manifest entries; `half` stores numbers in two bytes instead of four.
 
-    Those two stay in float32: forces are small differences of large sums. `extra` adds to the entries of cases
-    by name: where a case came from, what was repaired in it.
+    `extra` adds to the entries of cases by name: where a case came from, what was repaired in it.
     """
     tensors: dict[str, NDArray] = {}
     rows: dict[str, tuple[int, int]] = {}
     checks: dict[str, list[int]] = {}
+    scales: dict[str, Scale] = {}
     entries: dict[str, dict[str, Any]] = {}
     sums: Moments = {}
     for case in cases:
@@ -76,16 +79,20 @@ def write_shard(
         for key, array in case.arrays().items():
             name = f"{case.name}/{key}"
             array = array.astype(np.float32) if array.dtype.kind == "f" else array
-            if half and key not in ("points", "areas") and array.dtype.kind == "f":
-                array = _half(array)
             first, stop = _nonzero(array)
-            tensors[name], rows[name] = np.ascontiguousarray(array[first:stop]), (first, len(array))
+            rows[name], array = (first, len(array)), array[first:stop]
+            if half and key in ("points", "areas") and len(array):
+                array, scales[name] = _steps(array)
+            elif half and array.dtype.kind == "f":
+                array = _half(array)
+            tensors[name] = np.ascontiguousarray(array)
             checks[name] = [zlib.crc32(block) for block in _blocks(tensors[name])]
             own.append(checks[name])
         sums = add(sums, moments([case]))
         entries[case.name] = _entry(case, path.name) | {"check": _joint_check(own)} | (extra or {}).get(case.name, {})
     metadata = {"schema": str(SCHEMA), "cases": json.dumps(entries)}
     metadata |= {"rows": json.dumps(rows), "checks": json.dumps(checks), "moments": json.dumps(sums)}
+    metadata |= {"scales": json.dumps(scales)} if scales else {}
     metadata["guard"] = _guard(metadata, {name: (array.dtype.name, array.shape) for name, array in tensors.items()})
     with replacing(path) as temporary:
         temporary.write_bytes(save(tensors, metadata))  # save_file would hide the file from other users
@@ -95,6 +102,18 @@ def write_shard(
 def _half(array: NDArray) -> NDArray:
     """To float16 where its range allows; values beyond it stay in float32."""
     return array.astype(np.float16) if np.abs(array).max(initial=0) < 6e4 else array
+
+
+def _steps(array: NDArray) -> tuple[NDArray[np.uint16], Scale]:
+    """Each column in 65,535 even steps from its least to its greatest value, and that value and the step's size.
+
+    For positions and areas, where float16 would be fine near zero and coarse far from it: a step is a quarter of a
+    millimetre in the surroundings of a car and a ten-thousandth of a chord in those of an airfoil.
+    """
+    values = array.astype(float)
+    low = values.min(axis=0)
+    step = np.maximum((values.max(axis=0) - low) / 65_535, 1e-30)
+    return np.round((values - low) / step).astype(np.uint16), (low.tolist(), step.tolist())
 
 
 def _nonzero(array: NDArray) -> tuple[int, int]:
@@ -115,7 +134,7 @@ def _joint_check(checks: list[list[int]]) -> int:
 
 def _guard(metadata: dict[str, str], layout: dict[str, tuple[str, tuple[int, ...]]]) -> str:
     """A check sum of what a shard's header says about its arrays, themselves guarded block by block."""
-    told = [metadata[key] for key in ("cases", "rows", "checks", "moments")]
+    told = [metadata[key] for key in ("cases", "rows", "checks", "moments", "scales") if key in metadata]
     return str(zlib.crc32(json.dumps([*told, sorted(layout.items())]).encode()))
 
 
@@ -140,8 +159,10 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 class StoredArray:
     """One array of a shard: rows on demand, each block checked when it is first read."""
 
-    def __init__(self, name: str, path: Path, array: NDArray, checks: list[int], first: int, length: int) -> None:
-        self.name, self.path, self.array, self._checks = name, path, array, checks
+    def __init__(
+        self, name: str, path: Path, array: NDArray, checks: list[int], first: int, length: int, scale: Scale | None
+    ) -> None:
+        self.name, self.path, self.array, self._checks, self._scale = name, path, array, checks, scale
         self.first = first  # the row that the stored rows begin with; those before and after them are zero
         self.length = length
         self._verified = np.zeros(len(checks), bool)
@@ -155,7 +176,7 @@ class StoredArray:
         for block in range(low // BLOCK, -(-high // BLOCK)):
             self._verify(block)
         result = self._zeros(min(stop, self.length) - start)
-        result[low + self.first - start :][: high - low] = self.array[low:high]
+        result[low + self.first - start :][: high - low] = self._values(self.array[low:high])
         return result
 
     def pick(self, rows: NDArray[np.integer]) -> NDArray:
@@ -165,7 +186,7 @@ class StoredArray:
         for block in np.unique(stored[held] // BLOCK):
             self._verify(int(block))
         result = self._zeros(len(stored))
-        result[held] = self.array[stored[held]]
+        result[held] = self._values(self.array[stored[held]])
         return result
 
     def _verify(self, block: int) -> None:
@@ -176,8 +197,14 @@ class StoredArray:
             _damaged(self.path, f"array {self.name}, rows from {self.first + block * BLOCK}")
         self._verified[block] = True
 
+    def _values(self, stored: NDArray) -> NDArray:
+        if self._scale is None:
+            return stored
+        low, step = self._scale
+        return np.asarray(low) + stored * np.asarray(step)
+
     def _zeros(self, count: int) -> NDArray:
-        dtype = np.float32 if self.array.dtype.kind == "f" else self.array.dtype
+        dtype = np.float32 if self._scale or self.array.dtype.kind == "f" else self.array.dtype
         return np.zeros((count, *self.array.shape[1:]), dtype)
 
 
@@ -200,13 +227,15 @@ def read_shard(path: Path) -> tuple[dict[str, StoredArray], dict[str, dict[str, 
         if metadata.get("guard", guard := _guard(metadata, layout)) != guard:
             _damaged(path, "its header was changed")
         checks, rows = json.loads(metadata["checks"]), json.loads(metadata["rows"])
+        scales = json.loads(metadata.get("scales", "{}"))
         arrays = {}
         for name, entry in header.items():
             start, stop = entry["data_offsets"]
             if stop > len(data):
                 _damaged(path, f"cut off in array {name}")
             view = data[start:stop].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
-            arrays[name] = StoredArray(name, path, view, checks[name], *rows[name])
+            first, length = rows[name]
+            arrays[name] = StoredArray(name, path, view, checks[name], first, length, scales.get(name))
         return arrays, json.loads(metadata["cases"])
     except FileNotFoundError:
         raise InputError("data file is missing", seen=path, remedy="run prepare again for this data set") from None
