@@ -26,6 +26,16 @@ def note(text: str) -> None:
         _err.print(text, markup=False)
 
 
+@contextlib.contextmanager
+def resumable(how: str) -> Iterator[None]:
+    """Long work that can be stopped: whoever does so is told how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note(f"interrupted; {how}")
+        raise
+
+
 def warn(text: str) -> None:
     _err.print(f"warning: {text}", markup=False, style="yellow")
 

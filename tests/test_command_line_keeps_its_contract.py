@@ -107,6 +107,7 @@ def test_interrupting_leaves_no_half_written_file_and_exits_130(tmp_path):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == 130
+    assert "--resume goes on" in said
     assert not [path for path in tmp_path.rglob("*") if ".part" in path.name]

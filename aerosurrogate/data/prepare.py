@@ -121,11 +121,8 @@ def prepare(
         tasks, kept = _to_pack(formats, options, out)
     else:
         tasks, kept = _to_read(found, formats, options, out)
-    try:
+    with console.resumable("the same command goes on from here"):
         entries, failures = _run(tasks, jobs)
-    except KeyboardInterrupt:
-        console.note("interrupted; the same command goes on from here")
-        raise
     entries, failures = dict(sorted((kept | entries).items())), unread | failures
     if not entries:
         what = "; ".join(f"{name}: {why}" for name, why in list(failures.items())[:5])

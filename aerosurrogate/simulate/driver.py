@@ -86,7 +86,8 @@ def simulate(
     if done:
         console.note(f"{len(done)} of {len(tasks)} cases are there already")
     last = time.monotonic()
-    with console.progress("simulating", len(tasks), len(done), unit="cases") as advance:
+    going_on = console.resumable("the same command goes on with the cases that are left")
+    with going_on, console.progress("simulating", len(tasks), len(done), unit="cases") as advance:
         for outcome in _solved(waiting, jobs):
             done[outcome.name] = outcome
             failed = sum(o.state == "failed" for o in done.values())

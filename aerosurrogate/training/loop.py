@@ -45,7 +45,8 @@ def train(recipe: Recipe, out: Path | None = None, *, resume: bool = False, devi
         run = Run(folder, recipe, resume=resume, first=own.first)
         cases = open_cases(recipe, run)
         trainer = Trainer(recipe, cases, run, own)
-        trainer.run_steps()
+        with console.resumable("the same command with --resume goes on from the last checkpoint"):
+            trainer.run_steps()
         own.wait()
         return trainer.conclude() if own.first else {}
 
