@@ -8,7 +8,7 @@ import pytest
 from aerosurrogate import forces
 from aerosurrogate.flow import Conditions, FlowAxes
 from aerosurrogate.simulate import cars
-from aerosurrogate.simulate.car_case import Settings
+from aerosurrogate.simulate.car_case import SKIN_LEVEL, Settings
 from aerosurrogate.simulate.spec import Design
 
 pytestmark = pytest.mark.skipif(shutil.which("simpleFoam") is None, reason="needs OpenFOAM")
@@ -51,6 +51,12 @@ def test_the_skin_is_the_body_and_its_normals_leave_it(solution):
     assert (outward[skin].sum(axis=1) > 0).mean() > 0.99
     assert not case.fields["U"][skin].any()
     assert not case.fields["wallShearStress"][~skin].any()
+
+
+def test_the_skin_is_meshed_alike_everywhere(solution):
+    """Or the mesh would jump, and the place of separation with it, when a body changes a little."""
+    cell = COARSE.base_cell / 2**SKIN_LEVEL * solution.case.conditions.length
+    assert np.percentile(solution.case.areas[solution.case.surface], 5) > 0.5 * cell**2
 
 
 def test_pressure_and_velocity_are_those_of_a_stream_around_a_body(solution):

@@ -23,6 +23,9 @@ BOXES = (  # refinement level and box in L: body and near wake, wake, surroundin
     (2, (-0.75, -0.42, -1.0), (1.60, 0.42, 0.60)),
     (1, (-1.20, -0.90, -1.0), (3.50, 0.90, 1.10)),
 )
+# The same everywhere: refined where it bends, the skin's mesh jumps when a body changes a little, and the place of
+# separation with it: a fastback 0.2 % off had 41 % more drag.
+SKIN_LEVEL = 4
 FEATURE_ANGLE = 140  # degrees between faces below which an edge is snapped to
 
 
@@ -123,10 +126,10 @@ def _snappy(length: float) -> dict[str, Any]:
         "castellatedMeshControls": {
             "maxLocalCells": 2_000_000,
             "maxGlobalCells": 4_000_000,
-            "minRefinementCells": 30,
+            "minRefinementCells": 0,
             "nCellsBetweenLevels": 3,
-            "features": '({ file "body.eMesh"; level 4; })',
-            "refinementSurfaces": {"body": {"level": (4, 5), "patchInfo": {"type": "wall"}}},
+            "features": f'({{ file "body.eMesh"; level {SKIN_LEVEL}; }})',
+            "refinementSurfaces": {"body": {"level": (SKIN_LEVEL, SKIN_LEVEL), "patchInfo": {"type": "wall"}}},
             "resolveFeatureAngle": 30,
             "refinementRegions": {
                 f"box{level}": {"mode": "inside", "levels": f"((1e15 {level}))"} for level, *_ in BOXES
