@@ -1,6 +1,6 @@
 """How the airfoil recipe fares beyond what it was trained on: Reynolds numbers and angles outside the training range.
 
-    python benchmarks/extrapolation.py [--steps 4000] [--splits reynolds aoa]
+    python benchmarks/extrapolation.py [--steps 8000] [--splits reynolds aoa]
 
 Trains recipes/naca_rans.toml on each split's training part and measures it on the rest; what was measured before of a
 split that is left out stays. Writes benchmarks/results/extrapolation.json and .md.
@@ -72,7 +72,7 @@ for C_D and {routes["cl"]} for C_L.
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--splits", nargs="+", choices=SPLITS, default=list(SPLITS))
     options = parser.parse_args()
     torch.set_num_threads(1)
