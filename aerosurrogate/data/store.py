@@ -28,8 +28,6 @@ from aerosurrogate.writing import replacing, write_json
 SCHEMA = 1
 BLOCK = 8192  # rows guarded by one check sum
 _DTYPES = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "BOOL": np.bool_, "I32": np.int32, "U16": np.uint16}
-
-
 Scale = tuple[Any, Any]  # the least value of each column and the size of a step: what `_steps` took apart
 
 
