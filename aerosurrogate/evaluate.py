@@ -21,6 +21,7 @@ from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.flow import FlowAxes
 from aerosurrogate.forces import coefficients, integrate
+from aerosurrogate.ranking import bootstrap, spearman
 from aerosurrogate.surrogate import CHUNK, Surrogate
 from aerosurrogate.transolver import States
 from aerosurrogate.writing import replacing, write_json
@@ -135,11 +136,11 @@ def coefficient_errors(
     surrogate: Surrogate, case: Case, predicted: dict[str, NDArray], states: States | None
 ) -> dict[str, float]:
     """True and predicted cd and cl, by the head and integrated over the skin."""
-    stream, area = case.conditions, case.reference.get("area")
-    if stream is None or area is None or not {"cd", "cl"} <= case.reference.keys():
+    stream, area, silhouette = case.conditions, case.reference.get("area"), case.silhouette
+    if stream is None or area is None or silhouette is None or not {"cd", "cl"} <= case.reference.keys():
         return {}
     row = {"cd": case.reference["cd"], "cl": case.reference["cl"]}
-    if states is not None and (areas := surrogate.force_areas(states, stream)):
+    if states is not None and (areas := surrogate.force_areas(states, silhouette)):
         row |= {f"c{key[0]}_head": value / area for key, value in areas.items()}
     if "p" in predicted and case.normals is not None and case.areas is not None:
         skin = case.surface
@@ -192,24 +193,12 @@ def _summarise_coefficient(result: Evaluation, coefficient: str, route: str) -> 
     if len(rows) < 2 or np.ptp(true) == 0:
         return
     letter = {"cd": "D", "cl": "L"}[coefficient]
-    rho, interval = spearman(predicted, true)
-    result.figures[f"rho_{letter}_{route}"] = rho
-    result.intervals[f"rho_{letter}_{route}"] = interval
+    rho, interval = bootstrap(spearman, predicted, true)
+    if rho is not None and interval is not None:
+        result.figures[f"rho_{letter}_{route}"] = rho
+        result.intervals[f"rho_{letter}_{route}"] = interval
     scatter = float(np.sum((true - true.mean()) ** 2))
     result.figures[f"R2_{column}"] = 1 - float(np.sum((predicted - true) ** 2)) / scatter
-
-
-def spearman(predicted: NDArray, true: NDArray) -> tuple[float, list[float]]:
-    """Rank correlation of (n,) with (n,), and its 95 % interval over 1,000 resamplings of the cases."""
-    from scipy.stats import rankdata
-
-    again = np.random.default_rng(0).integers(0, len(true), (1000, len(true)))
-    draws = np.concatenate([np.arange(len(true))[None], again])
-    a, b = rankdata(predicted[draws], axis=1), rankdata(true[draws], axis=1)
-    a, b = a - a.mean(axis=1, keepdims=True), b - b.mean(axis=1, keepdims=True)
-    size = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
-    rho = np.divide((a * b).sum(axis=1), size, out=np.zeros_like(size), where=size > 0)
-    return float(rho[0]), np.quantile(rho[1:][size[1:] > 0], [0.025, 0.975]).tolist()
 
 
 def best_routes(result: Evaluation) -> dict[str, str]:

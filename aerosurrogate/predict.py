@@ -144,7 +144,7 @@ class Predictor:
             conditions=prepared.conditions,
             skin=self.at(prepared, skin_places(prepared.surface, prepared.stream)),
             around=tuple(Region(r.code, body.to_file(r.points), r.cells, self.at(prepared, r.places)) for r in regions),
-            direct=surrogate.force_areas(prepared.states, prepared.stream),
+            direct=surrogate.force_areas(prepared.states, body.silhouette),
             route=surrogate.card.get("routes", {}),
             model=self.model or MODELS[body.dimension],
         )

@@ -59,14 +59,14 @@ def compare(designs: Sequence[Mapping[str, Any]], truth: Mapping[str, Mapping[st
         if len(pairs) < 2:
             continue
         predicted, true = np.array(pairs, dtype=float).T
-        for name, statistic in (("spearman", _spearman), ("kendall", _kendall), ("relative_error", _relative_error)):
-            value, interval = _bootstrap(statistic, predicted, true)
+        for name, statistic in (("spearman", spearman), ("kendall", _kendall), ("relative_error", _relative_error)):
+            value, interval = bootstrap(statistic, predicted, true)
             found[name] |= {key: value, f"{key}_interval": interval}
         found["best"][key] = {str(k): _overlap(predicted, true, k) for k in BEST if k <= len(true) / 2 or k == 1}
     return found
 
 
-def _spearman(predicted: Values, true: Values) -> float:
+def spearman(predicted: Values, true: Values) -> float:
     from scipy.stats import rankdata
 
     a, b = rankdata(predicted), rankdata(true)
@@ -89,7 +89,7 @@ def _overlap(predicted: Values, true: Values, k: int) -> int:
     return len(set(np.argsort(predicted, kind="stable")[:k]) & set(np.argsort(true, kind="stable")[:k]))
 
 
-def _bootstrap(
+def bootstrap(
     statistic: Callable[[Values, Values], float], predicted: Values, true: Values
 ) -> tuple[float | None, list[float] | None]:
     """The statistic and its interval; None where it has no value (all designs alike)."""

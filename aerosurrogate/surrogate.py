@@ -25,11 +25,10 @@ from aerosurrogate.data.case import Array, field_spec
 from aerosurrogate.data.sampling import Sampling
 from aerosurrogate.data.scaling import Places, Scaling
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions
 from aerosurrogate.transolver import Grid, States, Transolver, TransolverConfig
 from aerosurrogate.writing import replacing
 
-SCHEMA = 1
+SCHEMA = 2
 CHUNK = 65536  # points at a time unless said: some hundred MB
 _KEY = "aerosurrogate"
 
@@ -140,11 +139,12 @@ class Surrogate:
         outputs = answer_all_times(self.model, inputs, grid, self.task, self.time_steps)
         return self.scaling.fields(outputs[0].float().cpu().numpy(), places.surface, places.conditions)
 
-    def force_areas(self, states: States, conditions: Conditions) -> dict[str, float]:
-        """The head's answer: `drag` and `lift` over dynamic pressure, m2 (2D: chord x 1 m); {} without a head."""
+    def force_areas(self, states: States, silhouette: float) -> dict[str, float]:
+        """The head's answer for a body of this silhouette, m2 (2D: chord x 1 m): `drag` and `lift` over dynamic
+        pressure, m2; {} without a head."""
         if states.coefficients is None:
             return {}
-        return self.scaling.force_areas(states.coefficients[0].float().cpu().numpy(), conditions)
+        return self.scaling.force_areas(states.coefficients[0].float().cpu().numpy(), silhouette)
 
     @staticmethod
     def features(states: States) -> NDArray[np.float64] | None:

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, in folders that one run at a time writes into."""
 
 import contextlib
 import errno
@@ -45,6 +45,38 @@ def replacing(path: str | Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(NotADirectoryError):  # where the folder is a file, as said above
             temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process: two runs that write into one would undo each other's work.
+
+    The lock is the system's, on the folder itself: it leaves no file behind and ends with the process, however that
+    ends. Where the system or the file system knows no such locks, there is none.
+    """
+    try:
+        import fcntl
+
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):  # no locks, or a folder that cannot be made: writing into it will say so
+        yield
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise InputError(
+            "another run is writing into this folder",
+            seen=folder,
+            remedy="wait until it has ended, or give another --out",
+        ) from None
+    except OSError:  # a file system without locks
+        pass
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -14,7 +14,7 @@ from typer.main import get_command
 from aerosurrogate import __version__
 from aerosurrogate.cli import app
 from aerosurrogate.errors import InputError
-from aerosurrogate.writing import replacing
+from aerosurrogate.writing import alone_in, replacing
 
 HEAVY = {"torch", "vtk", "vtkmodules", "pyvista", "meshio", "scipy", "pandas", "matplotlib", "plotly", "numpy"}
 COMMANDS = sorted(get_command(app).commands)
@@ -72,6 +72,17 @@ def test_writing_below_a_file_is_the_users_error(tmp_path):
     with pytest.raises(InputError, match="cannot write"), replacing(tmp_path / "taken" / "out.vtu") as temporary:
         temporary.write_text("never")
     assert [p.name for p in tmp_path.iterdir()] == ["taken"]
+
+
+def test_two_runs_do_not_write_into_one_folder(tmp_path):
+    recipe = Path(__file__).parents[1] / "recipes" / "naca_rans.toml"
+    with alone_in(tmp_path / "run"):
+        result = run("train", str(recipe), "--out", str(tmp_path / "run"))
+    assert result.returncode == 2
+    assert "another run is writing into this folder" in result.stderr
+    assert list((tmp_path / "run").iterdir()) == []
+    with alone_in(tmp_path / "run"):
+        pass
 
 
 def test_debug_shows_where_an_error_came_from(tmp_path):

@@ -9,7 +9,7 @@ from aerosurrogate.data.case import Case
 from aerosurrogate.data.prepare import prepare
 from aerosurrogate.data.splits import simulated
 from aerosurrogate.data.store import Dataset, Manifest, shuffled, write_manifest, write_shard
-from aerosurrogate.data.thinning import SKIN_FACES, thin
+from aerosurrogate.data.thinning import AROUND, SKIN_FACES, thin
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow import Conditions
 from aerosurrogate.forces import integrate
@@ -118,7 +118,7 @@ def test_surroundings_follow_the_density_that_prediction_draws_by():
     wanted = CAR.density(case.distance[rest] / 4) * case.volumes[rest]
     edges = np.quantile(case.distance[rest], [0, 0.2, 0.4, 0.6, 0.8, 1])
     expected = np.histogram(case.distance[rest], edges, weights=wanted)[0] / wanted.sum()
-    seen = np.histogram(small.distance[~small.surface], edges)[0] / 1200
+    seen = np.histogram(small.distance[~small.surface], edges)[0] / AROUND[3]
     assert np.abs(seen - expected).max() < 0.04
 
 

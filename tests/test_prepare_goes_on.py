@@ -91,10 +91,13 @@ def test_units_are_those_the_user_names(balls, tmp_path):
 def test_a_table_gives_each_case_its_own_conditions_and_truth(balls, tmp_path):
     text = (balls / "dataset.toml").read_text()
     (balls / "dataset.toml").write_text('table = "cases.csv"\n' + text)
-    (balls / "cases.csv").write_text("name,speed,cd\nball_0,12.5,0.47\nball_1,50,\n")
+    (balls / "cases.csv").write_text("name,speed,cd,area\nball_0,12.5,0.47,2.0\nball_1,50,,\n")
     cases = run(balls, tmp_path / "out").manifest.cases
     assert [cases[f"ball_{i}"]["conditions"]["speed"] for i in range(3)] == [12.5, 50.0, 30.0]
-    assert cases["ball_0"]["reference"]["cd"] == 0.47
+    assert (cases["ball_0"]["reference"]["cd"], cases["ball_0"]["reference"]["area"]) == (0.47, 2.0)
+    shadow = cases["ball_1"]["reference"]["area"]
+    assert shadow == pytest.approx(np.pi / 4, rel=5e-3)
+    assert cases["ball_0"]["reference"]["silhouette"] == pytest.approx(shadow)
 
 
 def test_pressure_that_the_skin_lacks_comes_from_the_air_and_is_said(balls, tmp_path):

@@ -1,18 +1,26 @@
 """Scaling: what the model sees and answers is the case itself, in other units."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from joukowski import joukowski_case
+from small_models import made_up_case
 
 from aerosurrogate.data.sampling import by_area, mirrored
 from aerosurrogate.data.scaling import Places, Scaling
 from aerosurrogate.errors import InputError
+from aerosurrogate.flow import Conditions
+from aerosurrogate.mesh.read import read_surface
 
 CASES = [joukowski_case(f"c{i}", 0.1 + 0.01 * i, 0.02, i, 30.0 + 10 * i) for i in range(4)]
-INPUTS = ["position_per_length", "nearest_per_length", "normal", "log_distance", "surface", "stream", "log_reynolds"]
+INPUTS = [
+    "position_per_length", "nearest_per_length", "nearest_waves", "normal", "log_distance", "surface", "stream",
+    "log_reynolds",
+]  # fmt: skip
 FIELDS = ["p", "U", "wallShearStress"]
+SAMPLE = Path(__file__).parents[1] / "sample_meshes" / "ahmed_25.stl"
 
 
 def fitted(kind: str, **options: object) -> Scaling:
@@ -64,10 +72,24 @@ def test_nondimensional_form_does_not_know_speed_density_or_size() -> None:
 def test_coefficients_come_back() -> None:
     scaling = fitted("nondimensional")
     for case in CASES:
-        assert case.conditions is not None
-        areas = scaling.force_areas(scaling.coefficient_targets(case), case.conditions)
+        assert case.silhouette is not None
+        areas = scaling.force_areas(scaling.coefficient_targets(case), case.silhouette)
         assert areas["drag"] == pytest.approx(case.reference["cd"], rel=1e-5)
         assert areas["lift"] == pytest.approx(case.reference["cl"], rel=1e-5)
+
+
+def test_the_head_learns_forces_per_silhouette_whatever_the_reference_area() -> None:
+    box, stream = read_surface(str(SAMPLE)), Conditions(speed=30.0, length=1.0, ground=True)
+    cars = [made_up_case(box, stream, seed) for seed in range(3)]
+    scaling = Scaling.fit(cars, inputs=["position"], fields=["p"], coefficients=["lift", "log_drag"])
+    car = cars[1]
+    assert car.silhouette == car.reference["area"]
+    half, twice = 0.5 * car.reference["cd"], 2 * car.reference["area"]
+    other = {"cd": half, "cl": 0.5 * car.reference["cl"], "area": twice, "silhouette": car.silhouette}
+    same = replace(car, reference=other)
+    np.testing.assert_allclose(scaling.coefficient_targets(same), scaling.coefficient_targets(car), atol=1e-6)
+    areas = scaling.force_areas(scaling.coefficient_targets(same), car.silhouette)
+    assert areas["drag"] == pytest.approx(half * twice, rel=1e-5)
 
 
 def test_the_nearest_place_lies_on_the_skin() -> None:
@@ -77,6 +99,16 @@ def test_the_nearest_place_lies_on_the_skin() -> None:
     skin = case.points[case.surface]
     gaps = np.linalg.norm(nearest[:, None] - skin[None], axis=2).min(axis=1)
     assert gaps.max() < 1e-5
+
+
+def test_waves_of_the_nearest_place_come_in_octaves_of_the_body_length() -> None:
+    scaling = fitted("raw", scale_inputs="none")
+    inputs = scaling.inputs(Places.of(CASES[0]))
+    nearest, waves = inputs[:, 2:4], inputs[:, 4:20].reshape(-1, 2, 4, 2)  # sine and cosine, octave, direction
+    for octave, length in enumerate((1, 1 / 2, 1 / 4, 1 / 8)):
+        turns = 2 * np.pi * nearest / length
+        np.testing.assert_allclose(waves[:, 0, octave], np.sin(turns), atol=2e-5)
+        np.testing.assert_allclose(waves[:, 1, octave], np.cos(turns), atol=2e-5)
 
 
 def test_unknown_names_are_refused_with_the_right_ones() -> None:

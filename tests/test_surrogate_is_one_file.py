@@ -19,7 +19,6 @@ from aerosurrogate.evaluate import (
     coefficient_errors,
     evaluate,
     relative_l2,
-    spearman,
 )
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.surrogate import Surrogate, read_header
@@ -127,17 +126,6 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
 def test_a_device_that_is_not_there_is_refused(run: Path) -> None:
     with pytest.raises(InputError, match="--device auto"):
         Surrogate.load(run / "run", device="abacus")
-
-
-def test_rank_correlation_is_scipys() -> None:
-    from scipy.stats import spearmanr
-
-    rng = np.random.default_rng(1)
-    a = rng.normal(size=60)
-    b = a + rng.normal(size=60)
-    rho, (low, high) = spearman(b, a)
-    assert rho == pytest.approx(spearmanr(b, a).statistic)
-    assert low < rho < high
 
 
 def test_true_fields_integrate_to_the_true_coefficients(surrogate: Surrogate, dataset: Dataset) -> None:

@@ -97,6 +97,13 @@ class Case:
     def dimensions(self) -> int:
         return self.points.shape[1]
 
+    @property
+    def silhouette(self) -> float | None:
+        """Area of the body's shadow along the flow, m2 (2D: chord x 1 m), if known."""
+        if self.dimensions == 2:
+            return None if self.conditions is None else self.conditions.length
+        return self.reference.get("silhouette", self.reference.get("area"))
+
     def arrays(self) -> dict[str, NDArray]:
         """Every array of the case by its name in the store: `fields/p`, `features/a`, `points`, ..."""
         plain = {

@@ -31,6 +31,7 @@ from aerosurrogate.data.store import (
     write_shard,
 )
 from aerosurrogate.errors import InputError
+from aerosurrogate.writing import alone_in
 
 PACKED = {2: 50, 3: 20}  # cases in a compact shard by dimension: about 2 MB
 
@@ -121,7 +122,7 @@ def prepare(
         tasks, kept = _to_pack(formats, options, out)
     else:
         tasks, kept = _to_read(found, formats, options, out)
-    with console.resumable("the same command goes on from here"):
+    with alone_in(out), console.resumable("the same command goes on from here"):
         entries, failures = _run(tasks, jobs)
     entries, failures = dict(sorted((kept | entries).items())), unread | failures
     if not entries:

@@ -2,8 +2,9 @@
 
 Three scalings of fields. `nondimensional`: Cp = p/q, U/U_inf, Cf = tau/q, nut/(U_inf L), then each channel by its mean
 and spread over the training split. `standardised`: SI values by their mean and spread, as in the paper. `raw`: as
-they are. Coefficients are made non-dimensional with L^(d-1), which every body has, and not with a frontal area:
-lift = F_lift / (q L^(d-1)), log_drag = ln(F_drag / (q L^(d-1))). In 2D forces are per metre of span: lift is C_L.
+they are. Coefficients are those of the silhouette S (in 2D the chord times a metre of span), whatever reference area a
+data set has: lift = F_lift / (q S), log_drag = ln(F_drag / (q S)). S is exact for any shape; a head that answered F/q
+would have to learn it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.flow import Conditions
 
 CLOSEST = 1e-5  # body lengths: wall distances below it look alike in "log_distance"
+WAVES = (1.0, 0.5, 0.25, 0.125)  # body lengths
 Spread = tuple[tuple[float, ...], tuple[float, ...]]  # mean and spread by channel
 
 
@@ -59,7 +61,8 @@ def _length(places: Places) -> float:
 
 def _known(value: Any, what: str) -> Any:
     if value is None:
-        raise InputError(f"this model needs {what}, which the case does not have", remedy="choose other data.inputs")
+        remedy = "choose other data.inputs, or no data.coefficients"
+        raise InputError(f"this model needs {what}, which the case does not have", remedy=remedy)
     return value
 
 
@@ -69,6 +72,18 @@ def _everywhere(places: Places, values: Any) -> Array:
 
 def _direction(places: Places) -> NDArray:
     return _known(places.conditions, "the stream").direction(places.points.shape[1])
+
+
+def _nearest(places: Places) -> Array:
+    """The place on the skin that is closest, in body lengths, (n, d)."""
+    distance, away = _known(places.distance, "wall distances"), _known(places.normals, "normals")
+    return (places.points - distance[:, None] * away) / _length(places)
+
+
+def _waves(positions: Array) -> Array:
+    """Sines and cosines of positions in body lengths (n, d), by which close places differ: (n, 2 w d)."""
+    angles = np.concatenate([(2 * np.pi / wave) * positions for wave in WAVES], axis=1)
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
 # Inputs by name: Places -> (n, c). Lengths are in body lengths where the name says so.
@@ -81,10 +96,8 @@ INPUTS: dict[str, Callable[[Places], Array]] = {
     "log_distance": lambda places: np.log10(
         _known(places.distance, "wall distances")[:, None] / _length(places) + CLOSEST
     ),
-    "nearest_per_length": lambda places: (  # the place on the skin that is closest
-        (places.points - _known(places.distance, "wall distances")[:, None] * _known(places.normals, "normals"))
-        / _length(places)
-    ),
+    "nearest_per_length": lambda places: _nearest(places),
+    "nearest_waves": lambda places: _waves(_nearest(places)),
     "surface": lambda places: places.surface[:, None].astype(np.float32),
     "stream": lambda places: _everywhere(places, _direction(places)),
     "stream_velocity": lambda places: _everywhere(places, _direction(places) * places.conditions.speed),  # type: ignore[union-attr]
@@ -241,22 +254,21 @@ class Scaling:
         """What the head should answer for a case, scaled, (k,)."""
         if not self.coefficient_names:
             return np.zeros(0, np.float32)
-        reference, length = case.reference, _length(Places.of(case))
-        scale = reference.get("area", length) / length ** (case.dimensions - 1)
+        reference, shadow = case.reference, _known(case.silhouette, "the reference area")
+        scale = reference.get("area", shadow) / shadow
         raw = {"lift": reference["cl"] * scale, "log_drag": np.log(max(reference["cd"] * scale, 1e-6))}
         mean, spread = _rows(self.coefficients_spread)
         return ((np.array([raw[name] for name in self.coefficient_names]) - mean) / spread).astype(np.float32)
 
-    def force_areas(self, answers: NDArray, conditions: Conditions) -> dict[str, float]:
-        """Drag and lift over dynamic pressure, m2 (C_D times area, C_L times area), from the head's answer (k,)."""
+    def force_areas(self, answers: NDArray, silhouette: float) -> dict[str, float]:
+        """Drag and lift over dynamic pressure, m2, of a body of this silhouette, m2, from the head's answer (k,)."""
         mean, spread = _rows(self.coefficients_spread)
         values = dict(zip(self.coefficient_names, (answers * spread + mean).tolist(), strict=True))
-        square = conditions.length ** (self.dimensions - 1)
         areas = {}
         if "log_drag" in values:
-            areas["drag"] = float(np.exp(values["log_drag"]) * square)
+            areas["drag"] = float(np.exp(values["log_drag"]) * silhouette)
         if "lift" in values:
-            areas["lift"] = float(values["lift"] * square)
+            areas["lift"] = float(values["lift"] * silhouette)
         return areas
 
     def document(self) -> dict[str, Any]:

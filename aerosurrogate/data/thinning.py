@@ -15,8 +15,8 @@ from aerosurrogate.data.case import Case
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh import surroundings
 
-SKIN_FACES = 2_000
-AROUND = {2: 1_150, 3: 1_200}  # points around a body by dimension; a half body has half of a whole one's
+SKIN_FACES = 1_600
+AROUND = {2: 1_150, 3: 1_000}  # points around a body by dimension; a half body has half of a whole one's
 
 Floats = NDArray[np.float64]
 

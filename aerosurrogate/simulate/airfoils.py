@@ -23,6 +23,7 @@ from aerosurrogate.simulate.cgrid import CGrid, Resolution
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution, draw_uniform
 
 Array = np.ndarray
+METHOD = 1  # raised with every change of mesh or solver that moves results: no folder mixes two
 DENSITY = 1.184  # kg/m3 and m2/s: the air of AirfRANS
 VISCOSITY = 1.56e-5
 CROP = np.array([[-2.0, 4.0], [-1.5, 1.5]])  # chords: the surroundings that are kept

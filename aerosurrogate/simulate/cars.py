@@ -26,6 +26,7 @@ from aerosurrogate.simulate import openfoam as foam
 from aerosurrogate.simulate.car_case import SETTINGS, Settings, write_case
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution
 
+METHOD = 2  # raised with every change of mesh or solver that moves results: no folder mixes two
 KINDS = tuple(car_shapes.RANGES)
 WEIGHTS = {"ahmed": 0.45, "no": 0.14}  # chance of a word against 1 for the others: 8 % Ahmed bodies, 12 % no wheels
 SPEED = (15.0, 45.0)  # m/s

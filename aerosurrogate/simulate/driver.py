@@ -34,7 +34,7 @@ from aerosurrogate.flow import Conditions, StreamOptions
 from aerosurrogate.mesh.airfoil import naca_digits
 from aerosurrogate.simulate import airfoils, cars, openfoam
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution, Spec, draw_uniform, known_fidelity, read_spec
-from aerosurrogate.writing import replacing, write_json
+from aerosurrogate.writing import alone_in, replacing, write_json
 
 FAMILIES: dict[str, ModuleType] = {"airfoil": airfoils, "car": cars, "ahmed": cars}
 MANIFEST_SECONDS = 60.0  # how often the manifest is brought up to date during a run
@@ -45,7 +45,7 @@ class Outcome:
     """What became of one design."""
 
     name: str
-    digest: str  # of the design and fidelity: a folder never mixes two specs
+    digest: str  # of the design, fidelity and method: a folder never mixes two specs, nor two meshes of one
     state: str  # "converged" | "failed"
     reason: str  # why it failed
     tries: int
@@ -81,6 +81,12 @@ def simulate(
     openfoam.environment()
     designs, level, origin = _designs(sources, count, fidelity, stream or StreamOptions())
     tasks = [Task(d, level, out, digest(d, level)) for d in designs]
+    with alone_in(out):
+        return _go_on(tasks, out, jobs, origin, level)
+
+
+def _go_on(tasks: list[Task], out: Path, jobs: int | None, origin: str, level: Fidelity) -> list[Outcome]:
+    """Solve what has no record yet; the outcomes of all tasks, in their order."""
     done = {t.design.name: o for t in tasks if (o := recorded(out, t))}
     waiting = [t for t in tasks if t.design.name not in done]
     if done:
@@ -203,8 +209,8 @@ def own_design(source: str, stream: StreamOptions) -> Design:
 
 
 def digest(design: Design, fidelity: Fidelity) -> str:
-    """Names the design and its fidelity: two that differ in anything differ in this."""
-    text = json.dumps([asdict(design), fidelity], sort_keys=True)
+    """Names the design, its fidelity and the way it is solved: two that differ in anything differ in this."""
+    text = json.dumps([asdict(design), fidelity, FAMILIES[design.family].METHOD], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -221,7 +227,7 @@ def recorded(out: Path, task: Task) -> Outcome | None:
         raise InputError(
             f"{out} holds another case called {outcome.name}",
             seen=f"{outcome.design['parameters']}",
-            remedy="choose another --out for another spec or fidelity",
+            remedy="choose another --out for another spec, fidelity or version of the mesh",
         )
     lost = outcome.state == "converged" and not (out / f"{outcome.name}.safetensors").exists()
     return None if lost else outcome

@@ -26,6 +26,7 @@ from aerosurrogate.training.muon import Muon
 from aerosurrogate.training.objective import Objective
 from aerosurrogate.training.run import Run
 from aerosurrogate.transolver import Transolver, TransolverConfig
+from aerosurrogate.writing import alone_in
 
 LOGGED = 500  # lines of training loss a run
 VALIDATIONS = 20
@@ -40,7 +41,7 @@ def train(recipe: Recipe, out: Path | None = None, *, resume: bool = False, devi
     """
     require_data(recipe.data)
     folder = out or Path("runs") / recipe.name
-    with processes(device) as own:
+    with processes(device) as own, alone_in(folder) if own.first else contextlib.nullcontext():
         _check_share(recipe.training, own)
         run = Run(folder, recipe, resume=resume, first=own.first)
         cases = open_cases(recipe, run)

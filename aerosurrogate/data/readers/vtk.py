@@ -167,7 +167,7 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     if settings.pressure == "kinematic":
         skin, around = _per_density(skin, said.density), around and _per_density(around, said.density)
     reference = {key: float(row[key]) for key in TRUTHS if key in row}
-    reference.setdefault("area", body.reference_area("silhouette")[0])
+    reference = {"area": body.silhouette} | reference | {"silhouette": body.silhouette}
     conditions = None
     if said.speed is not None:
         grounded = body.ground is not None
