@@ -96,7 +96,7 @@ INPUTS: dict[str, Callable[[Places], Array]] = {
     "log_distance": lambda places: np.log10(
         _known(places.distance, "wall distances")[:, None] / _length(places) + CLOSEST
     ),
-    "nearest_per_length": lambda places: _nearest(places),
+    "nearest_per_length": _nearest,
     "nearest_waves": lambda places: _waves(_nearest(places)),
     "surface": lambda places: places.surface[:, None].astype(np.float32),
     "stream": lambda places: _everywhere(places, _direction(places)),
@@ -254,7 +254,7 @@ class Scaling:
         """What the head should answer for a case, scaled, (k,)."""
         if not self.coefficient_names:
             return np.zeros(0, np.float32)
-        reference, shadow = case.reference, _known(case.silhouette, "the reference area")
+        reference, shadow = case.reference, _known(case.silhouette, "a reference area")
         scale = reference.get("area", shadow) / shadow
         raw = {"lift": reference["cl"] * scale, "log_drag": np.log(max(reference["cd"] * scale, 1e-6))}
         mean, spread = _rows(self.coefficients_spread)

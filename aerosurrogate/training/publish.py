@@ -49,6 +49,9 @@ def page(document: dict[str, Any]) -> str:
     for key, value in card["test"].items():
         between = card["test_intervals"].get(key)
         figures.append(f"| {key} | {value:.4g} | {f'{between[0]:.4f} to {between[1]:.4f}' if between else ''} |")
+    steps = f"{trained['steps']} steps"
+    if trained["steps"] < trained["of"]:
+        steps += f" of {trained['of']}, the best by validation"
     outputs = ", ".join(f"{o['name']} ({o['unit']})" for o in document["outputs"])
     return "\n".join(
         [
@@ -59,7 +62,7 @@ def page(document: dict[str, Any]) -> str:
             f"Answers {outputs}, and {' and '.join(document['coefficients'])} by a head of their own. The route taken, "
             f"by validation cases, is {card['routes'].get('cd')} for C_D and {card['routes'].get('cl')} for C_L.",
             "",
-            f"Trained with `aerosurrogate train {card['recipe']}` (seed {trained['seed']}, {trained['steps']} steps, "
+            f"Trained with `aerosurrogate train {card['recipe']}` (seed {trained['seed']}, {steps}, "
             f"{trained['seconds'] / 60:.0f} minutes) on {data['train']} cases of {data['set']}"
             + (f", going on from {trained['start']}" if trained["start"] else "")
             + f"; {data['validation']} more chose the routes and calibrated trust, {data['test']} were held out for "
