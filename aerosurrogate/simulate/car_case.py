@@ -24,7 +24,8 @@ BOXES = (  # refinement level and box in L: body and near wake, wake, surroundin
     (1, (-1.20, -0.90, -1.0), (3.50, 0.90, 1.10)),
 )
 # The same everywhere: refined where it bends, the skin's mesh jumps when a body changes a little, and the place of
-# separation with it: a fastback 0.2 % off had 41 % more drag.
+# separation with it: a fastback 0.2 % off had 41 % more drag. Where the cells lie still moves drag by 6 % on average
+# (benchmarks/validation_cars.py).
 SKIN_LEVEL = 4
 FEATURE_ANGLE = 140  # degrees between faces below which an edge is snapped to
 
