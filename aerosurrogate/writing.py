@@ -52,8 +52,10 @@ def alone_in(folder: Path) -> Iterator[None]:
     """Hold a folder for this process: two runs that write into one would undo each other's work.
 
     The lock is the system's, on the folder itself: it leaves no file behind and ends with the process, however that
-    ends. Where the system or the file system knows no such locks, there is none.
+    ends. Where the system or the file system knows no such locks, there is none. A folder that was made for this and is
+    still empty in the end goes again.
     """
+    made = not folder.exists()
     try:
         import fcntl
 
@@ -76,6 +78,9 @@ def alone_in(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        if made:
+            with contextlib.suppress(OSError):  # not empty
+                folder.rmdir()
         os.close(handle)
 
 

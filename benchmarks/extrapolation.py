@@ -57,8 +57,8 @@ def page(results: dict[str, Any]) -> str:
 ## {split}
 
 {SPLITS[split]}: {cases["train"]} training cases (a tenth of them for validation), {cases["test"]} test cases,
-{result["steps"]} steps, one seed, {result["minutes"]:.0f} minutes on one thread. Validation chose {routes["cd"]}
-for C_D and {routes["cl"]} for C_L.
+{result["steps"]} steps, one seed, {result["minutes"]:.0f} minutes by the clock on one thread. Validation chose
+{routes["cd"]} for C_D and {routes["cl"]} for C_L.
 
 | | value | 95 % interval |
 |---|---|---|

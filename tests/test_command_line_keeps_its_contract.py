@@ -80,9 +80,10 @@ def test_two_runs_do_not_write_into_one_folder(tmp_path):
         result = run("train", str(recipe), "--out", str(tmp_path / "run"))
     assert result.returncode == 2
     assert "another run is writing into this folder" in result.stderr
-    assert list((tmp_path / "run").iterdir()) == []
+    assert not (tmp_path / "run").exists()  # made for the lock alone
     with alone_in(tmp_path / "run"):
-        pass
+        (tmp_path / "run" / "kept").touch()
+    assert (tmp_path / "run" / "kept").exists()
 
 
 def test_debug_shows_where_an_error_came_from(tmp_path):

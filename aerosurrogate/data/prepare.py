@@ -117,28 +117,29 @@ def prepare(
         raise InputError("the data set would overwrite its source", seen=out, remedy="choose another --out")
     formats, found, unread = _find(sources, format, options, jobs)
     sources = list(formats)
-    before = None if compact else _before(out, sources, formats)
-    if compact:
-        tasks, kept = _to_pack(formats, options, out)
-    else:
-        tasks, kept = _to_read(found, formats, options, out)
-    with alone_in(out), console.resumable("the same command goes on from here"):
-        entries, failures = _run(tasks, jobs)
-    entries, failures = dict(sorted((kept | entries).items())), unread | failures
-    if not entries:
-        what = "; ".join(f"{name}: {why}" for name, why in list(failures.items())[:5])
-        raise InputError("no case could be read", seen=what)
-    manifest = Manifest(
-        source=_origin(sources, formats),
-        format=", ".join(dict.fromkeys(formats.values())),
-        options=_said(options) | ({"compact": True} if compact else {}),
-        cases=entries,
-        splits=rules.simulated(entries) if compact else _splits(found, formats, entries),
-        fields=table(_moments(out, entries)),
-        left_out=_left_out(sources, formats) | failures,
-    )
-    write_manifest(out, manifest)
-    _sweep(out, before, manifest)
+    with alone_in(out):
+        before = None if compact else _before(out, sources, formats)
+        if compact:
+            tasks, kept = _to_pack(formats, options, out)
+        else:
+            tasks, kept = _to_read(found, formats, options, out)
+        with console.resumable("the same command goes on from here"):
+            entries, failures = _run(tasks, jobs)
+        entries, failures = dict(sorted((kept | entries).items())), unread | failures
+        if not entries:
+            what = "; ".join(f"{name}: {why}" for name, why in list(failures.items())[:5])
+            raise InputError("no case could be read", seen=what)
+        manifest = Manifest(
+            source=_origin(sources, formats),
+            format=", ".join(dict.fromkeys(formats.values())),
+            options=_said(options) | ({"compact": True} if compact else {}),
+            cases=entries,
+            splits=rules.simulated(entries) if compact else _splits(found, formats, entries),
+            fields=table(_moments(out, entries)),
+            left_out=_left_out(sources, formats) | failures,
+        )
+        write_manifest(out, manifest)
+        _sweep(out, before, manifest)
     return Summary(manifest, len(entries) - len(kept), len(kept), failures)
 
 
