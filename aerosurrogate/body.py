@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate import forces
+from aerosurrogate.conditions import Conditions, FlowAxes, StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions, FlowAxes, StreamOptions
 from aerosurrogate.mesh.distance import SKIN, inside, outer_faces
 from aerosurrogate.mesh.read import UNITS
 from aerosurrogate.mesh.surface import Surface

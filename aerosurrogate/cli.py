@@ -224,7 +224,7 @@ def predict(
 
     Example: `aerosurrogate predict sample_meshes/car.stl --out fields.vtu`
     """
-    from aerosurrogate.flow import StreamOptions
+    from aerosurrogate.conditions import StreamOptions
     from aerosurrogate.predict import Wanted, predict
 
     stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
@@ -269,11 +269,11 @@ def coeffs(
 
     Example: `aerosurrogate coeffs sample_meshes/*.stl --reference sample_meshes/truth.csv --report ranking.html`
     """
-    from aerosurrogate.coeffs import Settings, coeffs
-    from aerosurrogate.flow import StreamOptions
+    from aerosurrogate.coeffs import CoeffsOptions, coeffs
+    from aerosurrogate.conditions import StreamOptions
 
     stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
-    settings = Settings(stream, area, patch, pressure, symmetry, model, device)
+    settings = CoeffsOptions(stream, area, patch, pressure, symmetry, model, device)
     result = coeffs(files, settings, truth=reference, sort=sort, jobs=jobs)
     result.show(table=not as_json)
     if csv is not None:
@@ -380,7 +380,7 @@ def simulate(
     """
     from dataclasses import asdict
 
-    from aerosurrogate.flow import StreamOptions
+    from aerosurrogate.conditions import StreamOptions
     from aerosurrogate.simulate import driver
 
     stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)

@@ -1,8 +1,8 @@
 """Forces, coefficients and a ranking, one row a design.
 
-Formulas and signs are in forces.py, what a file's pressure means in solved.py. `cd` and `cl` are the best estimate: a
-model's head or the integral over the skin, whichever its card names; `cd_integrated` and `cl_integrated` always stand
-beside them. Files without a model behind them are integrated.
+Formulas and signs are in forces.py, what a file's pressure means in pressure_files.py. `cd` and `cl` are the best
+estimate: a model's head or the integral over the skin, whichever its card names; `cd_integrated` and `cl_integrated`
+always stand beside them. Files without a model behind them are integrated.
 """
 
 import csv
@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from aerosurrogate import console, fields, ranking
+from aerosurrogate import console, flow_fields, ranking
+from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.fields import Fields
-from aerosurrogate.flow import StreamOptions
+from aerosurrogate.flow_fields import FlowFields
 from aerosurrogate.mesh.load import load
+from aerosurrogate.parallel import each, expanded, workers
 from aerosurrogate.predict import Predictor
-from aerosurrogate.solved import holds_pressure, read_solved
-from aerosurrogate.spread import each, expanded, workers
+from aerosurrogate.pressure_files import holds_pressure, read_solved
 from aerosurrogate.writing import replacing
 
 GEOMETRY = (".stl", ".dat", ".txt")  # formats that hold no fields
@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class CoeffsOptions:
     """What holds for all designs of a call."""
 
     stream: StreamOptions = field(default_factory=StreamOptions)
@@ -48,7 +48,7 @@ class Ranking:
     """Designs best first, those that failed with the reason, and how the order compares with the truth."""
 
     rows: list[dict[str, Any]]
-    designs: dict[str, Fields]  # by file
+    designs: dict[str, FlowFields]  # by file
     failed: dict[str, str]  # by file
     reference: dict[str, Any]
     truth: dict[str, dict[str, float]] = field(default_factory=dict)  # by name
@@ -93,7 +93,7 @@ class Ranking:
 
 def coeffs(
     files: Sequence[str],
-    settings: Settings,
+    settings: CoeffsOptions,
     *,
     truth: Path | None = None,
     sort: str = "cd",
@@ -114,21 +114,21 @@ def coeffs(
     return Ranking(rows, designs, failed, _reference(list(designs.values()), rows, settings), true, comparison)
 
 
-def read_design(file: str, settings: Settings, predictor: Predictor) -> Fields:
+def read_design(file: str, settings: CoeffsOptions, predictor: Predictor) -> FlowFields:
     """The fields of one file: read where it holds them, predicted where it is a shape only."""
     path, solved = Path(file), {"patch": settings.patch, "pressure": settings.pressure, "symmetry": settings.symmetry}
     if path.is_dir() or path.suffix.lower() == ".foam":
         return read_solved(file, None, settings.stream, **solved)
     if path.is_file() and path.suffix.lower() not in GEOMETRY:
         mesh = load(path)
-        if fields.is_fields_file(mesh):
-            return _same_stream(fields.from_mesh(mesh, file), settings.stream)
+        if flow_fields.is_fields_file(mesh):
+            return _same_stream(flow_fields.from_mesh(mesh, file), settings.stream)
         if holds_pressure(mesh):
             return read_solved(file, mesh, settings.stream, **solved)
     return predictor.predict(file, settings.stream, symmetry=settings.symmetry)
 
 
-def _same_stream(design: Fields, stream: StreamOptions) -> Fields:
+def _same_stream(design: FlowFields, stream: StreamOptions) -> FlowFields:
     """The design, if what the user says of the stream is what it was predicted at."""
     said = {"speed": stream.speed, "alpha": stream.alpha, "density": stream.density, "viscosity": stream.viscosity}
     held = {key: getattr(design.conditions, key) for key in said} | {"reynolds": design.conditions.reynolds}
@@ -151,7 +151,9 @@ def _ranked(rows: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
     return [r | {"rank": i} for i, r in enumerate(rows, 1)]
 
 
-def _reference(designs: Sequence[Fields], rows: Sequence[dict[str, Any]], settings: Settings) -> dict[str, Any]:
+def _reference(
+    designs: Sequence[FlowFields], rows: Sequence[dict[str, Any]], settings: CoeffsOptions
+) -> dict[str, Any]:
     """What all numbers refer to; null where designs differ (each row has its own)."""
     flat = {d.body.dimension == 2 for d in designs}
     two, three = flat == {True}, flat == {False}

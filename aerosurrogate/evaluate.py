@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate import console, trust
+from aerosurrogate.conditions import FlowAxes
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.sampling import Sampling, drawn
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset
-from aerosurrogate.flow import FlowAxes
 from aerosurrogate.forces import coefficients, integrate
 from aerosurrogate.ranking import bootstrap, spearman
 from aerosurrogate.surrogate import CHUNK, Surrogate

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from aerosurrogate.conditions import Conditions, FlowAxes
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions, FlowAxes
 
 Vector = NDArray[np.float64]
 View = NDArray[np.complex128]  # points of the front view: x across, y up

@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate import around, console, trust
+from aerosurrogate import console, query_cells, trust
 from aerosurrogate.body import Body, set_in_stream
+from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.case import field_spec
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.errors import InputError
-from aerosurrogate.fields import Fields, Region
-from aerosurrogate.flow import Conditions, StreamOptions
+from aerosurrogate.flow_fields import FlowFields, Region
 from aerosurrogate.mesh import surroundings
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.orient import open_edges
 from aerosurrogate.mesh.read import UNITS, read_surface, units_doubt
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.write import in_space, write_mesh
-from aerosurrogate.spread import each, expanded, own_device, workers
+from aerosurrogate.parallel import each, expanded, own_device, workers
 
 if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
     from aerosurrogate.surrogate import Surrogate
@@ -131,15 +131,17 @@ class Predictor:
         states = surrogate.states(sample(surface, stream, surrogate), chunk)
         return Prepared(body, conditions, surface, stream, states, chunk)
 
-    def predict(self, file: str, stream: StreamOptions, wanted: Wanted = SKIN, symmetry: str | None = None) -> Fields:
+    def predict(
+        self, file: str, stream: StreamOptions, wanted: Wanted = SKIN, symmetry: str | None = None
+    ) -> FlowFields:
         """The fields on a shape's skin, and around it as wanted."""
         return self.answer(self.prepare(file, stream, symmetry, wanted.chunk), wanted)
 
-    def answer(self, prepared: Prepared, wanted: Wanted = SKIN) -> Fields:
+    def answer(self, prepared: Prepared, wanted: Wanted = SKIN) -> FlowFields:
         """The fields on a body's skin, and around it as wanted."""
         body, surrogate = prepared.body, self.surrogate(prepared.body.dimension)
-        regions = [] if wanted.surface_only else around.cells(prepared.surface, prepared.stream, wanted.grid)
-        fields = Fields(
+        regions = [] if wanted.surface_only else query_cells.cells(prepared.surface, prepared.stream, wanted.grid)
+        fields = FlowFields(
             body=body,
             conditions=prepared.conditions,
             skin=self.at(prepared, skin_places(prepared.surface, prepared.stream)),
@@ -150,7 +152,7 @@ class Predictor:
         )
         return replace(fields, verdict=judge(surrogate, prepared, fields))
 
-    def on_mesh(self, prepared: Prepared, fields: Fields, mesh: Any, metres: float = 1.0) -> Any:
+    def on_mesh(self, prepared: Prepared, fields: FlowFields, mesh: Any, metres: float = 1.0) -> Any:
         """A copy of the user's mesh with the fields where its own arrays are: on points if only there, else on cells.
 
         `metres` is the mesh's unit of length. Points inside the body have no answer and get NaN.
@@ -158,7 +160,7 @@ class Predictor:
         at_points = len(mesh.point_data) > 0 and len(mesh.cell_data) == 0
         centres = np.asarray(mesh.points if at_points else mesh.cell_centers().points, dtype=float) * metres
         model_points = prepared.body.to_model(centres[:, : prepared.body.dimension])
-        places, covered = around.places_at(prepared.surface, prepared.stream, model_points)
+        places, covered = query_cells.places_at(prepared.surface, prepared.stream, model_points)
         answered = mesh.copy()
         for name, values in fields.with_pressure_coefficient(self.at(prepared, places)).items():
             values = in_space(values) if values.ndim == 2 else values
@@ -273,7 +275,7 @@ def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate") -> Plac
     length = stream.length
     scaled = _in_order(surface.transformed(np.eye(surface.dimension), np.zeros(surface.dimension), 1 / length))
     skin = surroundings.on_skin(scaled, plan.skin, SEED)
-    off = surroundings.around(around.region(surface.dimension), scaled, plan.around, SEED + 1)
+    off = surroundings.around(query_cells.region(surface.dimension), scaled, plan.around, SEED + 1)
     return Places(
         points=np.concatenate([skin.points, off.points]).astype(np.float32) * np.float32(length),
         surface=np.arange(len(skin.points) + len(off.points)) < len(skin.points),
@@ -299,14 +301,14 @@ def usual_stream(surrogate: "Surrogate", body: Body) -> Conditions:
     return Conditions(speed=float(f"{sum(speeds) / 2:.2g}"), length=body.length, ground=body.ground is not None)
 
 
-def judge(surrogate: "Surrogate", prepared: Prepared, fields: Fields) -> trust.Verdict | None:
+def judge(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> trust.Verdict | None:
     """How far the answer can be trusted; None where the model does not know its training set."""
     if surrogate.trust is None or surrogate.features(prepared.states) is None:
         return None
     return trust.judge(surrogate.trust, evidence(surrogate, prepared, fields))
 
 
-def evidence(surrogate: "Surrogate", prepared: Prepared, fields: Fields) -> trust.Evidence:
+def evidence(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> trust.Evidence:
     """What a design shows of itself, as `evaluate` gathers it from the training set."""
     features = surrogate.features(prepared.states)
     assert features is not None

@@ -14,7 +14,7 @@ import numpy as np
 
 from aerosurrogate import __version__, console
 from aerosurrogate.coeffs import Ranking, agreement, assumptions
-from aerosurrogate.fields import Fields
+from aerosurrogate.flow_fields import FlowFields
 from aerosurrogate.viz.page import body_figure, embedded, rounded, section_figure
 from aerosurrogate.viz.render import Shot, render
 from aerosurrogate.viz.source import Scale, Source
@@ -68,7 +68,7 @@ def page(ranking: Ranking, sources: dict[str, Source]) -> str:
     return _PAGE.format(body="\n".join(sections), version=__version__, count=len(rows), style=_STYLE, script=_SCRIPT)
 
 
-def _source(design: Fields) -> Source:
+def _source(design: FlowFields) -> Source:
     body = design.body
     coefficient = design.skin["p"] / design.conditions.dynamic_pressure
     axes = body.wind_axes(design.conditions)

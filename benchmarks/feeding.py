@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from aerosurrogate import console
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.store import Manifest, write_manifest, write_shard
-from aerosurrogate.flow import Conditions
 from aerosurrogate.mesh import surroundings
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.recipe import read_recipe

@@ -15,17 +15,17 @@ from scipy.stats import spearmanr
 from validation_airfoils import LADSON, RESULTS, REYNOLDS
 from validation_cars import AHMED_SPEED, MEASURED, ROOT, data_set_drag, solve_moved
 
-from aerosurrogate.coeffs import Settings, coeffs
+from aerosurrogate.coeffs import CoeffsOptions, coeffs
+from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.evaluate import evaluate
-from aerosurrogate.flow import StreamOptions
 from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.writing import write_text
 
 
 def predicted(shape: str, stream: StreamOptions) -> dict[str, Any]:
     """The row that `aerosurrogate coeffs` prints."""
-    return coeffs([shape], Settings(stream)).rows[0]
+    return coeffs([shape], CoeffsOptions(stream)).rows[0]
 
 
 def airfoil() -> list[str]:

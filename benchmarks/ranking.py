@@ -16,8 +16,8 @@ import numpy as np
 import pyvista as pv
 
 from aerosurrogate import console
-from aerosurrogate.coeffs import Settings, coeffs
-from aerosurrogate.flow import StreamOptions
+from aerosurrogate.coeffs import CoeffsOptions, coeffs
+from aerosurrogate.conditions import StreamOptions
 
 SAMPLES = sorted((Path(__file__).parents[1] / "sample_meshes").glob("*.stl"))
 TRIANGLES = 15_000
@@ -45,7 +45,7 @@ def main() -> None:
     console.be_quiet(True)
     with tempfile.TemporaryDirectory() as folder:
         files = stretched_cars(Path(folder), options.count)
-        settings = Settings(StreamOptions(speed=30.0), model=options.model)
+        settings = CoeffsOptions(StreamOptions(speed=30.0), model=options.model)
         coeffs(files[:2], settings, jobs=options.jobs)  # imports and first calls
         start, cpu = time.perf_counter(), time.process_time()
         ranking = coeffs(files, settings, jobs=options.jobs)

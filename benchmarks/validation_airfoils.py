@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from aerosurrogate import forces
+from aerosurrogate.conditions import FlowAxes, StreamOptions
 from aerosurrogate.data.store import Dataset
-from aerosurrogate.flow import FlowAxes, StreamOptions
 from aerosurrogate.simulate import airfoils, cgrid
 from aerosurrogate.simulate.driver import Outcome, simulate
 from aerosurrogate.simulate.spec import FIDELITIES, Design

@@ -20,9 +20,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from aerosurrogate import forces
+from aerosurrogate.conditions import FlowAxes, StreamOptions
 from aerosurrogate.data.splits import held_out
 from aerosurrogate.data.store import Dataset
-from aerosurrogate.flow import FlowAxes, StreamOptions
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.simulate import car_case, car_shapes, cars
 from aerosurrogate.simulate.driver import Outcome, designs_of, simulate

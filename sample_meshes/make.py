@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from aerosurrogate.flow import StreamOptions
+from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.mesh.airfoil import naca
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.simulate import car_shapes

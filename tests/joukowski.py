@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.store import Manifest, shuffled, write_manifest, write_shard
-from aerosurrogate.flow import Conditions
 
 FRICTION = 0.004
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from aerosurrogate import around
+from aerosurrogate import query_cells
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.sampling import Sampling
 from aerosurrogate.data.scaling import Scaling
-from aerosurrogate.flow import Conditions
 from aerosurrogate.mesh import surroundings
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface
@@ -97,8 +97,8 @@ def small_surrogate(dimensions: int) -> Surrogate:
 
 def ask_few_places(patch: pytest.MonkeyPatch) -> None:
     """Fewer cells around bodies, which tests of files and pictures have no use for."""
-    patch.setattr(around, "POINTS", {2: 1500, 3: 800})
-    patch.setattr(around, "PLANE_CELLS", (64, 18))
+    patch.setattr(query_cells, "POINTS", {2: 1500, 3: 800})
+    patch.setattr(query_cells, "PLANE_CELLS", (64, 18))
 
 
 def save_small(folder: Path, dimensions: int) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aerosurrogate import forces
-from aerosurrogate.flow import Conditions, FlowAxes
+from aerosurrogate.conditions import Conditions, FlowAxes
 from aerosurrogate.simulate import cars
 from aerosurrogate.simulate.car_case import SKIN_LEVEL, Settings
 from aerosurrogate.simulate.spec import Design

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from aerosurrogate.flow import StreamOptions
+from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.mesh.orient import open_edges, shared_too_often
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.simulate import car_shapes, cars

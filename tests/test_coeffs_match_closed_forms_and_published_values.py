@@ -8,17 +8,17 @@ import pytest
 import pyvista as pv
 from test_openfoam_cases_become_training_data import write_case
 
-from aerosurrogate.coeffs import Settings, coeffs
+from aerosurrogate.coeffs import CoeffsOptions, coeffs
+from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import StreamOptions
 
 SPEED, DENSITY = 30.0, 1.2
 Q = 0.5 * DENSITY * SPEED**2
 AIR = StreamOptions(speed=SPEED, density=DENSITY, ground="none")
 
 
-def only_row(path: Path, settings: Settings | None = None, **stream: object) -> dict:
-    settings = settings or Settings(replace(AIR, **stream))
+def only_row(path: Path, settings: CoeffsOptions | None = None, **stream: object) -> dict:
+    settings = settings or CoeffsOptions(replace(AIR, **stream))
     return coeffs([str(path)], settings).rows[0]
 
 
@@ -34,7 +34,7 @@ def ball_in_potential_flow(nsub: int = 4) -> pv.PolyData:
 
 
 def test_shapenet_car_drag_is_the_published_force(shared_data):
-    settings = Settings(StreamOptions(speed=20, density=1.2, flow="+z", up="+y"))
+    settings = CoeffsOptions(StreamOptions(speed=20, density=1.2, flow="+z", up="+y"))
     folder = shared_data / "shapenet_car"
     for name, force in (("mini_car_0", 111.60), ("mini_car_1", 109.17)):
         row = only_row(folder / f"{name}.vtp", settings)
@@ -46,12 +46,12 @@ def test_shapenet_car_drag_is_the_published_force(shared_data):
 
 def test_airfrans_surface_gives_the_published_lift(shared_data):
     file = next((shared_data / "airfrans").glob("*_aerofoil.vtp"))
-    row = only_row(file, Settings())
+    row = only_row(file, CoeffsOptions())
     assert row["cl"] == pytest.approx(-0.3211, abs=5e-5)
     assert row["cd"] == pytest.approx(0.0028, abs=5e-5)
     assert (row["speed"], row["alpha"], row["viscosity"]) == (31.283, -4.156, 1.56e-5)
     assert any("kinematic" in note for note in row["notes"])
-    static = only_row(file, Settings(pressure="static"))
+    static = only_row(file, CoeffsOptions(pressure="static"))
     assert static["cl"] == pytest.approx(row["cl"] / row["density"], rel=1e-6)
 
 
@@ -149,13 +149,13 @@ def test_half_a_body_is_doubled_and_a_whole_one_refused(tmp_path):
     box["p"] = 100 * box.points[:, 0]
     box["wallShearStress"] = np.tile([2.0, 1.0, 0.0], (box.n_points, 1))
     half = saved(box, tmp_path / "half.vtp")
-    row = only_row(half, Settings(replace(AIR, ground="auto"), symmetry="y"))
+    row = only_row(half, CoeffsOptions(replace(AIR, ground="auto"), symmetry="y"))
     assert row["area_m2"] == pytest.approx(1.6 * 1.2, rel=1e-3)
     assert abs(row["cs"]) < 1e-9
     box.points[:, 1] -= 0.4
     saved(box, half)
     with pytest.raises(InputError, match="leave --symmetry out"):
-        only_row(half, Settings(AIR, symmetry="y"))
+        only_row(half, CoeffsOptions(AIR, symmetry="y"))
 
 
 def test_wall_shear_from_the_file_adds_friction(tmp_path):
@@ -219,7 +219,7 @@ def test_a_flat_volume_gives_the_force_on_its_hole(tmp_path):
 def test_an_openfoam_case_is_read_by_its_own_conventions(tmp_path, static):
     # Half a box of 2 x 2 x 1 m over the ground, p/rho = -x, the wall's stress on the fluid 0.5 m2/s2 against the flow.
     write_case(tmp_path / "case", static=static)
-    row = only_row(tmp_path / "case", Settings(replace(AIR, ground="auto"), symmetry="y"))
+    row = only_row(tmp_path / "case", CoeffsOptions(replace(AIR, ground="auto"), symmetry="y"))
     pressure, friction = DENSITY * 2 * 2 * 1, DENSITY * 0.5 * (2 * 2 * 1 + 2 * 2 * 2 + 2 * 2 * 1)
     if static:  # then the shear is in Pa too
         friction /= DENSITY
@@ -233,22 +233,22 @@ def test_an_openfoam_case_is_read_by_its_own_conventions(tmp_path, static):
 def test_what_is_missing_is_refused_with_the_option_that_settles_it(tmp_path):
     file = saved(ball_in_potential_flow(2), tmp_path / "ball.vtp")
     for settings, option in (
-        (Settings(), "--speed"),
-        (Settings(AIR, area="frontal"), "--area"),
-        (Settings(AIR, area="-1"), "--area"),
-        (Settings(replace(AIR, flow="+x", up="+x")), "--flow"),
-        (Settings(AIR, patch="body"), "--patch"),
-        (Settings(replace(AIR, reynolds=1.0)), "leave one out"),
+        (CoeffsOptions(), "--speed"),
+        (CoeffsOptions(AIR, area="frontal"), "--area"),
+        (CoeffsOptions(AIR, area="-1"), "--area"),
+        (CoeffsOptions(replace(AIR, flow="+x", up="+x")), "--flow"),
+        (CoeffsOptions(AIR, patch="body"), "--patch"),
+        (CoeffsOptions(replace(AIR, reynolds=1.0)), "leave one out"),
     ):
         with pytest.raises(InputError, match=option):
             only_row(file, settings)
     with pytest.raises(InputError, match="--sort"):
-        coeffs([str(file)], Settings(AIR), sort="colour")
+        coeffs([str(file)], CoeffsOptions(AIR), sort="colour")
 
 
 def test_areas_are_the_silhouette_the_rectangle_or_the_one_given(tmp_path):
     file = saved(ball_in_potential_flow(), tmp_path / "ball.vtp")
-    assert only_row(file, Settings(AIR, area="rectangle"))["area_m2"] == pytest.approx(1.0, rel=1e-3)
-    given = only_row(file, Settings(AIR, area="2.5"))
+    assert only_row(file, CoeffsOptions(AIR, area="rectangle"))["area_m2"] == pytest.approx(1.0, rel=1e-3)
+    given = only_row(file, CoeffsOptions(AIR, area="2.5"))
     assert given["area_m2"] == 2.5
     assert given["area"] == "as given"

@@ -6,7 +6,7 @@ import pyvista as pv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aerosurrogate.flow import Conditions, FlowAxes
+from aerosurrogate.conditions import Conditions, FlowAxes
 from aerosurrogate.forces import coefficients, integrate, rectangle_area, silhouette_area
 
 AXES = FlowAxes.parse()

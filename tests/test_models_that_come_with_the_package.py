@@ -6,8 +6,8 @@ import pytest
 import pyvista as pv
 from pyvista import examples
 
-from aerosurrogate.coeffs import Settings, coeffs
-from aerosurrogate.flow import StreamOptions
+from aerosurrogate.coeffs import CoeffsOptions, coeffs
+from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.models import models
 from aerosurrogate.surrogate import shipped_models
 
@@ -16,7 +16,7 @@ needs_car = pytest.mark.skipif("car" not in shipped_models(), reason="this build
 
 
 def rows_of(files: list[str], **stream: object) -> list[dict]:
-    return coeffs(files, Settings(StreamOptions(**stream))).rows
+    return coeffs(files, CoeffsOptions(StreamOptions(**stream))).rows
 
 
 def test_every_shipped_model_has_a_card_with_data_ranges_and_routes():

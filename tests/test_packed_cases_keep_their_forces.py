@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.prepare import prepare
 from aerosurrogate.data.splits import simulated
 from aerosurrogate.data.store import Dataset, Manifest, shuffled, write_manifest, write_shard
 from aerosurrogate.data.thinning import AROUND, SKIN_FACES, thin
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions
 from aerosurrogate.forces import integrate
 from aerosurrogate.mesh.surroundings import CAR
 

@@ -13,9 +13,9 @@ from small_models import ask_few_places, save_small
 from typer.testing import CliRunner
 
 from aerosurrogate.cli import app
-from aerosurrogate.coeffs import Settings, coeffs
+from aerosurrogate.coeffs import CoeffsOptions, coeffs
+from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import StreamOptions
 from aerosurrogate.predict import Predictor, Wanted, predict
 
 SAMPLE = Path(__file__).parents[1] / "sample_meshes" / "car.stl"
@@ -58,7 +58,7 @@ def plain(car, model) -> dict:
 
 
 def row_of(path: Path, model: str, **stream: object) -> dict:
-    return coeffs([str(path)], Settings(StreamOptions(**stream), model=model)).rows[0]
+    return coeffs([str(path)], CoeffsOptions(StreamOptions(**stream), model=model)).rows[0]
 
 
 def same(found: dict, expected: dict, rel: float = 1e-4) -> None:
@@ -156,7 +156,7 @@ def test_points_inside_the_body_have_no_answer_and_the_wall_stands_still(car, mo
 def test_airfoils_are_predicted_by_name_and_by_coordinates(airfoil_model, folder):
     from aerosurrogate.mesh.airfoil import naca
 
-    settings = Settings(StreamOptions(alpha=4.0, reynolds=3e6), model=airfoil_model)
+    settings = CoeffsOptions(StreamOptions(alpha=4.0, reynolds=3e6), model=airfoil_model)
     curve = naca("2412")
     path = folder / "section.dat"
     path.write_text("a section\n" + "\n".join(f"{x:.9f} {y:.9f}" for x, y in 2.0 * curve))
@@ -167,7 +167,7 @@ def test_airfoils_are_predicted_by_name_and_by_coordinates(airfoil_model, folder
         assert given[key] == pytest.approx(named[key], rel=2e-3, abs=1e-4), key
     out = folder / "section.vtu"
     predict(["naca2412"], out, settings.stream, model=airfoil_model)
-    same(coeffs([str(out)], Settings(model=airfoil_model)).rows[0], named, rel=1e-6)
+    same(coeffs([str(out)], CoeffsOptions(model=airfoil_model)).rows[0], named, rel=1e-6)
     mesh = pv.read(out)
     assert np.isclose(mesh.extract_cells(mesh["region"] == 1).area, 6 * 3, rtol=0.01)  # all of the box but the section
 
@@ -180,7 +180,7 @@ def test_a_section_turned_in_its_file_has_the_lift_of_the_turned_stream(airfoil_
     path = folder / "nose_up.dat"
     path.write_text("\n".join(f"{x:.9f} {y:.9f}" for x, y in naca("0012") @ turn.T + 3.0))
     nose_up, level = (
-        coeffs([name], Settings(StreamOptions(alpha=alpha), model=airfoil_model)).rows[0]
+        coeffs([name], CoeffsOptions(StreamOptions(alpha=alpha), model=airfoil_model)).rows[0]
         for name, alpha in ((str(path), 1.0), ("naca0012", 6.0))
     )
     for key in ("cd", "cl", "cm", "cl_integrated"):
@@ -247,7 +247,7 @@ def test_ranking_is_best_first_and_json_holds_what_is_promised(car, model, folde
     }  # fmt: skip
     assert promised <= set(rows[0])
     assert {"speed", "density", "flow", "up"} <= set(document["reference"])
-    worst_first = coeffs([str(car), str(path)], Settings(model=model), sort="-cd").rows
+    worst_first = coeffs([str(car), str(path)], CoeffsOptions(model=model), sort="-cd").rows
     assert [r["name"] for r in worst_first] == [r["name"] for r in reversed(rows)]
 
 
@@ -261,14 +261,14 @@ def test_a_folder_stands_for_the_shapes_in_it(car, model, tmp_path):
     for name in ("one", "two"):
         pv.read(car).save(tmp_path / f"{name}.stl")
     (tmp_path / "notes.md").write_text("not a shape")
-    assert sorted(r["name"] for r in coeffs([str(tmp_path)], Settings(model=model)).rows) == ["one", "two"]
+    assert sorted(r["name"] for r in coeffs([str(tmp_path)], CoeffsOptions(model=model)).rows) == ["one", "two"]
 
 
 @pytest.mark.slow
 def test_processes_of_torchrun_share_the_designs_and_the_first_answers(car, model, tmp_path):
     for height in (1.0, 1.1, 1.2):
         pv.read(car).scale([1, 1, height]).save(tmp_path / f"h{10 * height:.0f}.stl")
-    alone = coeffs([str(tmp_path)], Settings(model=model)).rows
+    alone = coeffs([str(tmp_path)], CoeffsOptions(model=model)).rows
     command = ["torchrun", "--nproc-per-node", "2", "-m", "aerosurrogate", "coeffs", str(tmp_path), "--model", model]
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     result = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=300, env=env)

@@ -13,10 +13,10 @@ import pytest
 import pyvista as pv
 
 from aerosurrogate.data.prepare import Summary, prepare
-from aerosurrogate.data.processes import spread
 from aerosurrogate.data.readers import recognise
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
+from aerosurrogate.parallel import over_processes
 
 SETTINGS = """
 surface = "*.vtp"
@@ -271,7 +271,7 @@ def half_or_die(number: int) -> float:
 
 
 def test_a_task_that_kills_its_process_takes_no_other_with_it():
-    answers = dict(spread(half_or_die, list(range(12)), jobs=2))
+    answers = dict(over_processes(half_or_die, list(range(12)), jobs=2))
     assert answers == {n: None if n == 3 else n / 2 for n in range(12)}
 
 

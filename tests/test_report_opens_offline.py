@@ -9,7 +9,7 @@ import pytest
 import pyvista as pv
 from small_models import save_small
 
-from aerosurrogate.coeffs import Settings, coeffs
+from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.report import write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -33,7 +33,7 @@ def report(tmp_path_factory) -> Path:
     (folder / "truth.csv").write_text("name,cd\nalpha,0.30\nbeta,0.25\ngamma,0.28\n")
     (folder / "broken <b>.stl").write_text("solid nothing")
     files = [str(path) for path in sorted(folder.glob("*.stl"))]
-    ranking = coeffs(files, Settings(model=save_small(folder, 3)), truth=folder / "truth.csv")
+    ranking = coeffs(files, CoeffsOptions(model=save_small(folder, 3)), truth=folder / "truth.csv")
     write_report(ranking, folder / "report.html")
     return folder / "report.html"
 

@@ -8,10 +8,10 @@ import pytest
 from joukowski import joukowski_case
 from small_models import made_up_case
 
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.sampling import by_area, mirrored
 from aerosurrogate.data.scaling import Places, Scaling
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions
 from aerosurrogate.mesh.read import read_surface
 
 CASES = [joukowski_case(f"c{i}", 0.1 + 0.01 * i, 0.02, i, 30.0 + 10 * i) for i in range(4)]

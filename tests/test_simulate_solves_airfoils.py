@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from aerosurrogate import forces
 from aerosurrogate.cli import app, main
+from aerosurrogate.conditions import FlowAxes, StreamOptions
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import FlowAxes, StreamOptions
 from aerosurrogate.simulate import airfoils, driver, openfoam
 from aerosurrogate.simulate.cgrid import Resolution
 from aerosurrogate.simulate.spec import Design

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.statistics import add, table
 from aerosurrogate.data.store import BLOCK, Dataset, Manifest, read_moments, shuffled, write_manifest, write_shard
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions
 
 
 def make_case(n: int = 3 * BLOCK + 17, name: str = "one") -> Case:

@@ -10,8 +10,8 @@ from pyvista import examples
 from small_models import small_surrogate
 
 from aerosurrogate import trust
-from aerosurrogate.coeffs import Settings, coeffs
-from aerosurrogate.flow import StreamOptions
+from aerosurrogate.coeffs import CoeffsOptions, coeffs
+from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.predict import Predictor, evidence
@@ -44,7 +44,7 @@ def model(tmp_path_factory) -> str:
 
 
 def judged(path: Path, model: str, **stream: object) -> dict:
-    return coeffs([str(path)], Settings(replace(AIR, **stream), model=model)).rows[0]
+    return coeffs([str(path)], CoeffsOptions(replace(AIR, **stream), model=model)).rows[0]
 
 
 def test_other_cars_of_the_family_are_not_outside(model, tmp_path):

@@ -9,8 +9,8 @@ import pyvista as pv
 from PIL import Image
 from small_models import ask_few_places, save_small
 
+from aerosurrogate.conditions import FlowAxes, StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import FlowAxes, StreamOptions
 from aerosurrogate.predict import Wanted, predict
 from aerosurrogate.viz import render, viz
 from aerosurrogate.viz.source import Scale

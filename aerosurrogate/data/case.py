@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions
 
 Array = NDArray[np.float32]
 Where = Literal["all", "surface", "volume"]

@@ -16,7 +16,6 @@ from typing import Any
 
 from aerosurrogate import console
 from aerosurrogate.data import splits as rules
-from aerosurrogate.data.processes import spread
 from aerosurrogate.data.readers import Batch, Options, dataset, reader_of, recognise
 from aerosurrogate.data.splits import Splits
 from aerosurrogate.data.statistics import Moments, add, table
@@ -31,6 +30,7 @@ from aerosurrogate.data.store import (
     write_shard,
 )
 from aerosurrogate.errors import InputError
+from aerosurrogate.parallel import over_processes
 from aerosurrogate.writing import alone_in
 
 PACKED = {2: 50, 3: 20}  # cases in a compact shard by dimension: about 2 MB
@@ -148,7 +148,7 @@ def _find(
 ) -> tuple[dict[Path, str], list[tuple[Path, Batch]], dict[str, str]]:
     """The sources' formats, the cases found in them, and why a source could not be used; a single one must be."""
     places = {source: Place(source, format, options) for source in sources}
-    answers = {place.source: answer for place, answer in spread(look, list(places.values()), jobs)}
+    answers = {place.source: answer for place, answer in over_processes(look, list(places.values()), jobs)}
     formats: dict[Path, str] = {}
     found: list[tuple[Path, Batch]] = []
     unread: dict[str, str] = {}
@@ -304,7 +304,7 @@ def _run(tasks: list[Task], jobs: int | None) -> tuple[dict[str, dict[str, Any]]
     failures: dict[str, str] = {}
     total = sum(len(task.batch.names) for task in tasks)
     with console.progress("reading", total, unit="cases") as advance:
-        for task, written in spread(convert, tasks, jobs):
+        for task, written in over_processes(convert, tasks, jobs):
             if written is None:
                 why = f"reading it ended the process (damaged file?): {task.batch.files[0]}"
                 written = Written({}, dict.fromkeys(task.batch.names, why))

@@ -14,9 +14,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Array, Case, field_spec
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions
 
 CLOSEST = 1e-5  # body lengths: wall distances below it look alike in "log_distance"
 WAVES = (1.0, 0.5, 0.25, 0.125)  # body lengths

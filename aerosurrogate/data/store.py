@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.statistics import Moments, add, moments
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions
 from aerosurrogate.writing import replacing, write_json
 
 SCHEMA = 1

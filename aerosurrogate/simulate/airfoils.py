@@ -13,8 +13,8 @@ import numpy as np
 from scipy.ndimage import map_coordinates
 
 from aerosurrogate import forces
+from aerosurrogate.conditions import Conditions, FlowAxes
 from aerosurrogate.data.case import Case
-from aerosurrogate.flow import Conditions, FlowAxes
 from aerosurrogate.mesh.airfoil import naca, naca_digits, read_dat
 from aerosurrogate.mesh.distance import nearest
 from aerosurrogate.mesh.surface import Surface

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from aerosurrogate.flow import Conditions
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.simulate import openfoam as foam

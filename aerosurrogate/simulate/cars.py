@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from aerosurrogate import forces
 from aerosurrogate.body import set_in_stream
+from aerosurrogate.conditions import Conditions, FlowAxes, StreamOptions
 from aerosurrogate.data.case import Case
-from aerosurrogate.flow import Conditions, FlowAxes, StreamOptions
 from aerosurrogate.mesh.distance import distance
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Floats, Surface

@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 from aerosurrogate import console
+from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data import splits
 from aerosurrogate.data.statistics import Moments, add, table
 from aerosurrogate.data.store import Manifest, read_moments, read_shard, shuffled, write_manifest, write_shard
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions, StreamOptions
 from aerosurrogate.mesh.airfoil import naca_digits
 from aerosurrogate.simulate import airfoils, cars, openfoam
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution, Spec, draw_uniform, known_fidelity, read_spec

@@ -20,9 +20,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions
 
 Fidelity = Literal["fast", "standard", "fine"]
 FIDELITIES: tuple[Fidelity, ...] = ("fast", "standard", "fine")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate.fields import PLANE, SURROUNDINGS
+from aerosurrogate.flow_fields import PLANE, SURROUNDINGS
 from aerosurrogate.viz import history as runs
 from aerosurrogate.viz.source import Difference, Scale, Source
 from aerosurrogate.viz.views import plane_of

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate import console
-from aerosurrogate.flow import FlowAxes
+from aerosurrogate.conditions import FlowAxes
 
 Image = NDArray[np.uint8]  # (height, width, 3)
 VIEWS = {  # where the eye is, in shares of (flow, side, up)

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate import fields
+from aerosurrogate import flow_fields
+from aerosurrogate.conditions import FlowAxes, StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.fields import UNITS, Fields
-from aerosurrogate.flow import FlowAxes, StreamOptions
+from aerosurrogate.flow_fields import UNITS, FlowFields
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface
-from aerosurrogate.solved import PRESSURES, find_array, holds_pressure, read_solved, source_of
+from aerosurrogate.pressure_files import PRESSURES, find_array, holds_pressure, read_solved, source_of
 
 LABELS = {
     "Cp": "pressure coefficient $C_p$",
@@ -66,7 +66,7 @@ class Source:
     field: str
     unit: str
     values: Floats  # (m,) on the skin's cells
-    solution: Fields | None = None  # where the stream is known too
+    solution: FlowFields | None = None  # where the stream is known too
 
     @property
     def label(self) -> str:
@@ -87,8 +87,8 @@ def open_source(file: str, field: str | None = None, stream: StreamOptions | Non
     """Read a file of fields; what is shown is `field`, else Cp where the stream is known, else the pressure."""
     mesh = None if Path(file).is_dir() or file.endswith(".foam") else load(Path(file))
     solution = None
-    if mesh is not None and fields.is_fields_file(mesh):
-        solution = fields.from_mesh(mesh, file)
+    if mesh is not None and flow_fields.is_fields_file(mesh):
+        solution = flow_fields.from_mesh(mesh, file)
     elif (mesh is None or holds_pressure(mesh)) and (stream is not None or source_of(Path(file)).speed):
         solution = read_solved(file, mesh, stream or StreamOptions())
     if solution is None:

@@ -10,7 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from aerosurrogate.fields import PLANE, SURROUNDINGS, Region
+from aerosurrogate.flow_fields import PLANE, SURROUNDINGS, Region
 from aerosurrogate.viz.render import Shot, render
 from aerosurrogate.viz.source import Difference, Scale, Source
 

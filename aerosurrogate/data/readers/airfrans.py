@@ -21,12 +21,12 @@ import pyvista as pv
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options
 from aerosurrogate.data.readers.meshes import Points, array, flow_case, offsets, vertex_volumes
 from aerosurrogate.data.splits import Splits, four_to_one
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface

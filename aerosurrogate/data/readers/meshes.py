@@ -8,9 +8,9 @@ import pyvista as pv
 from numpy.typing import NDArray
 
 from aerosurrogate import forces
+from aerosurrogate.conditions import Conditions, FlowAxes
 from aerosurrogate.data.case import Case, field_spec
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions, FlowAxes
 from aerosurrogate.mesh.distance import nearest
 from aerosurrogate.mesh.surface import Surface
 

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate.body import Body, set_in_stream
+from aerosurrogate.conditions import DENSITY, VISCOSITY, Conditions, FlowAxes, StreamOptions
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options
 from aerosurrogate.data.readers.meshes import Points, array, at_faces, cell_volumes, flow_case
 from aerosurrogate.data.splits import Splits, four_to_one
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import DENSITY, VISCOSITY, Conditions, FlowAxes, StreamOptions
 from aerosurrogate.forces import silhouette_area
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.volume import Volume, read_volume

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aerosurrogate.conditions import Conditions, FlowAxes
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options
 from aerosurrogate.data.readers.meshes import Points, at_vertices, flow_case, vertex_volumes
 from aerosurrogate.data.splits import Splits, four_to_one
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions, FlowAxes
 from aerosurrogate.forces import silhouette_area
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import read_surface

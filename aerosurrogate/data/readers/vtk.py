@@ -40,12 +40,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from scipy.spatial import KDTree
 
 from aerosurrogate.body import Body, set_in_stream
+from aerosurrogate.conditions import DENSITY, VISCOSITY, Conditions, StreamOptions
 from aerosurrogate.data.case import FIELD_SPECS, Case, field_spec
 from aerosurrogate.data.readers import Batch, Options
 from aerosurrogate.data.readers.meshes import Points, at_faces, at_vertices, cell_volumes, flow_case, vertex_volumes
 from aerosurrogate.data.splits import Splits, four_to_one
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import DENSITY, VISCOSITY, Conditions, StreamOptions
 from aerosurrogate.mesh.distance import inside
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import UNITS, read_surface

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate.body import set_in_stream
+from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.fields import Fields
-from aerosurrogate.flow import Conditions, StreamOptions
+from aerosurrogate.flow_fields import FlowFields
 from aerosurrogate.mesh.orient import outward
 from aerosurrogate.mesh.read import UNITS, read_surface
 from aerosurrogate.mesh.surface import Surface
@@ -99,7 +99,7 @@ def read_solved(
     patch: str | None = None,
     pressure: str | None = None,
     symmetry: str | None = None,
-) -> Fields:
+) -> FlowFields:
     """The fields on the body in a file that holds a pressure; `mesh` is what was read, None for an OpenFOAM case."""
     path = Path(file)
     source = source_of(path)
@@ -131,7 +131,7 @@ def read_solved(
         )
         if friction < 0:
             said += "; IT PUSHES AGAINST THE STREAM: check its sign and --flow"
-    return Fields(replace(body, notes=(*notes, said)), conditions, skin)
+    return FlowFields(replace(body, notes=(*notes, said)), conditions, skin)
 
 
 def _surface(path: Path, mesh: Any, stream: StreamOptions, patch: str | None) -> Surface:

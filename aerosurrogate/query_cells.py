@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.errors import InputError
-from aerosurrogate.fields import PLANE, SURROUNDINGS
-from aerosurrogate.flow import Conditions
+from aerosurrogate.flow_fields import PLANE, SURROUNDINGS
 from aerosurrogate.mesh import surroundings
 from aerosurrogate.mesh.distance import distance, inside
 from aerosurrogate.mesh.surface import Surface
@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class QueryCells:
     """Cells of one region, and the places (their centres) at which the model is asked."""
 
     code: int
@@ -38,7 +38,7 @@ def region(dimension: int) -> surroundings.Region:
     return surroundings.AIRFOIL if dimension == 2 else surroundings.CAR
 
 
-def cells(surface: Surface, stream: Conditions, grid: tuple[int, ...] | None = None) -> list[Asked]:
+def cells(surface: Surface, stream: Conditions, grid: tuple[int, ...] | None = None) -> list[QueryCells]:
     """The regions around a body: a grid if one is wanted, else the surroundings, in 3D with the plane in the middle."""
     box = region(surface.dimension)
     low, high = np.array(box.low) * stream.length, np.array(box.high) * stream.length
@@ -61,7 +61,7 @@ def cells(surface: Surface, stream: Conditions, grid: tuple[int, ...] | None = N
         distance=(cloud.distance * stream.length).astype(np.float32),
         conditions=stream,
     )
-    around = Asked(SURROUNDINGS, points, np.arange(len(points))[:, None], places)
+    around = QueryCells(SURROUNDINGS, points, np.arange(len(points))[:, None], places)
     flat, quads = lattice(low[[0, 2]], high[[0, 2]], PLANE_CELLS)
     upright = np.stack([flat[:, 0], np.zeros(len(flat)), flat[:, 1]], axis=1)
     return [around, _outside(surface, stream, PLANE, upright, quads)]
@@ -95,12 +95,12 @@ def places_at(surface: Surface, stream: Conditions, points: Floats) -> tuple[Pla
     ), covered
 
 
-def _outside(surface: Surface, stream: Conditions, code: int, points: Floats, corners: Ints) -> Asked:
+def _outside(surface: Surface, stream: Conditions, code: int, points: Floats, corners: Ints) -> QueryCells:
     """The cells whose centre lies in the air."""
     corners = corners[~inside(surface, points[corners].mean(axis=1))]
     used, index = np.unique(corners, return_inverse=True)
     corners, points = index.reshape(corners.shape).astype(np.int64), points[used]
-    return Asked(code, points, corners, places_at(surface, stream, points[corners].mean(axis=1))[0])
+    return QueryCells(code, points, corners, places_at(surface, stream, points[corners].mean(axis=1))[0])
 
 
 def _triangulated(points: Floats, surface: Surface, low: Floats, high: Floats) -> tuple[Floats, Ints]:

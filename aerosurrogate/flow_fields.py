@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from aerosurrogate import __version__, forces
 from aerosurrogate.body import Body
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow import Conditions
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.trust import Verdict
 from aerosurrogate.writing import replacing
@@ -45,7 +45,7 @@ class Region:
 
 
 @dataclass(frozen=True, eq=False)
-class Fields:
+class FlowFields:
     """A design in its stream with the fields on its skin, and around it where they are known.
 
     `skin` holds p (m,) Pa static gauge and, where known, wallShearStress (m, d) Pa of the fluid on the body: one row
@@ -167,19 +167,19 @@ class Fields:
 
 
 def is_fields_file(mesh: Any) -> bool:
-    """Whether a mesh that was read is one that `Fields.save` wrote."""
+    """Whether a mesh that was read is one that `FlowFields.save` wrote."""
     return _KEY in mesh.field_data
 
 
-def from_mesh(mesh: Any, file: str) -> Fields:
-    """The fields in a mesh read from a file that `Fields.save` wrote."""
+def from_mesh(mesh: Any, file: str) -> FlowFields:
+    """The fields in a mesh read from a file that `FlowFields.save` wrote."""
     try:
         plain = json.loads(str(np.asarray(mesh.field_data[_KEY])[0]))
         dimension = plain["dimension"]
         regions = {code: _region(mesh, code, dimension) for code in np.unique(mesh.cell_data["region"]).tolist()}
         skin = regions.pop(SKIN)
         surface = Surface(skin.points, skin.cells, name=plain["body"]["name"])
-        return Fields(
+        return FlowFields(
             body=replace(Body.of(plain["body"], surface, file), name=Path(file).stem),
             conditions=Conditions(**plain["conditions"]),
             skin={name: skin.arrays[name] for name in plain["skin"]},
