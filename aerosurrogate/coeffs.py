@@ -16,7 +16,7 @@ from typing import Any
 from aerosurrogate import console, flow_fields, ranking
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow_fields import FlowFields
+from aerosurrogate.flow_fields import FlowFields, Row, column
 from aerosurrogate.mesh.load import load
 from aerosurrogate.parallel import each, expanded, workers
 from aerosurrogate.predict import Predictor
@@ -25,8 +25,9 @@ from aerosurrogate.writing import replacing
 
 GEOMETRY = (".stl", ".dat", ".txt")  # formats that hold no fields
 COLUMNS = (
-    "rank", "name", "cd", "cl", "cm", "cs", "drag_n", "lift_n", "cd_integrated", "cl_integrated", "cd_pressure",
-    "cd_friction", "area_m2", "length_m", "speed", "alpha", "reynolds", "trust", "file",
+    "rank", "name", "cd", "cl", "cm", "cs", "ld", "cda_m2", "cl_front", "cl_rear", "drag_n", "lift_n", "side_n",
+    "cd_integrated", "cl_integrated", "cd_pressure", "cd_friction", "area_m2", "length_m", "speed", "alpha", "reynolds",
+    "trust", "file",
 )  # fmt: skip
 
 
@@ -47,7 +48,7 @@ class CoeffsOptions:
 class Ranking:
     """Designs best first, those that failed with the reason, and how the order compares with the truth."""
 
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     designs: dict[str, FlowFields]  # by file
     failed: dict[str, str]  # by file
     reference: dict[str, Any]
@@ -86,7 +87,7 @@ class Ranking:
             beside = ["-", "-"] if not known else [f"{known:.4f}", f"{r['cd'] / known - 1:+.1%}"]
             line = [r["name"], str(r["rank"]), f"{r['cd']:.4f}", *(beside if true else [])]
             keys = ("cl", "cm", "cd_integrated", "cl_integrated") if by_model else ("cl", "cm")
-            line += [f"{r[key]:.4f}" for key in keys]
+            line += [f"{column(r, key):.4f}" for key in keys]
             rows.append([*line, f"{r['drag_n']:.4g}", f"{r['lift_n']:.4g}", f"{r['area_m2']:.3f}", r["trust"] or "-"])
         return [*columns, "drag N", "lift N", "area m2", "trust"], rows
 
@@ -142,23 +143,23 @@ def _same_stream(design: FlowFields, stream: StreamOptions) -> FlowFields:
     return design
 
 
-def _ranked(rows: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
+def _ranked(rows: list[Row], sort: str) -> list[Row]:
     key = sort.lstrip("-")
     if key == "rank":
         key = "cd"
-    known = [r for r in rows if r[key] is not None]
-    rows = sorted(known, key=lambda r: r[key], reverse=sort.startswith("-")) + [r for r in rows if r[key] is None]
-    return [r | {"rank": i} for i, r in enumerate(rows, 1)]
+    known, unknown = ([r for r in rows if (column(r, key) is None) == empty] for empty in (False, True))
+    known.sort(key=lambda r: column(r, key), reverse=sort.startswith("-"))
+    for rank, row in enumerate(known + unknown, 1):
+        row["rank"] = rank
+    return known + unknown
 
 
-def _reference(
-    designs: Sequence[FlowFields], rows: Sequence[dict[str, Any]], settings: CoeffsOptions
-) -> dict[str, Any]:
+def _reference(designs: Sequence[FlowFields], rows: Sequence[Row], settings: CoeffsOptions) -> dict[str, Any]:
     """What all numbers refer to; null where designs differ (each row has its own)."""
     flat = {d.body.dimension == 2 for d in designs}
     two, three = flat == {True}, flat == {False}
     common = {
-        key: rows[0][key] if all(r[key] == rows[0][key] for r in rows) else None
+        key: column(rows[0], key) if all(column(r, key) == column(rows[0], key) for r in rows) else None
         for key in ("speed", "alpha", "density", "viscosity", "area", "model")
     }
     return common | {
@@ -183,7 +184,7 @@ def assumptions(reference: dict[str, Any]) -> str:
     return "assumed: " + ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in said.items())
 
 
-def _show_notes(rows: Sequence[dict[str, Any]]) -> None:
+def _show_notes(rows: Sequence[Row]) -> None:
     """Each note once, with the designs it holds for; then why trust was lost."""
     holds: dict[str, list[str]] = {}
     for r in rows:
@@ -201,7 +202,7 @@ def agreement(comparison: dict[str, Any]) -> str:
             continue
         low, high = comparison["spearman"][f"{key}_interval"]
         lines.append(
-            f"{key} against the truth of {comparison['designs']} designs: "
+            f"{key} against the truth of {comparison['compared']} designs: "
             f"Spearman {value:.3f} (95 % interval {low:.3f} to {high:.3f}), Kendall {comparison['kendall'][key]:.3f}, "
             f"mean relative error {comparison['relative_error'][key]:.1%}"
         )

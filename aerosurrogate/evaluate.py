@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate import console, trust
-from aerosurrogate.conditions import FlowAxes
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.sampling import Sampling, drawn
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset
-from aerosurrogate.forces import coefficients, integrate
 from aerosurrogate.ranking import bootstrap, spearman
 from aerosurrogate.surrogate import CHUNK, Surrogate
 from aerosurrogate.transolver import States
@@ -142,12 +140,7 @@ def coefficient_errors(
     row = {"cd": case.reference["cd"], "cl": case.reference["cl"]}
     if states is not None and (areas := surrogate.force_areas(states, silhouette)):
         row |= {f"c{key[0]}_head": value / area for key, value in areas.items()}
-    if "p" in predicted and case.normals is not None and case.areas is not None:
-        skin = case.surface
-        shear = predicted["wallShearStress"][skin] if "wallShearStress" in predicted else None
-        forces = integrate(case.points[skin], case.normals[skin], case.areas[skin], predicted["p"][skin, 0], shear)
-        axes = FlowAxes.two_dimensional(stream.alpha) if case.dimensions == 2 else FlowAxes.parse()
-        found = coefficients(forces, axes, stream, area)
+    if (found := case.coefficients(predicted)) is not None:
         row |= {"cd_integrated": found.cd, "cl_integrated": found.cl}
     return row
 

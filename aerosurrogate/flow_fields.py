@@ -6,9 +6,11 @@ surroundings, 2 the plane in the middle. Units, conditions and the coefficients 
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +20,63 @@ from aerosurrogate.body import Body
 from aerosurrogate.conditions import Conditions
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.surface import Surface
-from aerosurrogate.trust import Verdict
+from aerosurrogate.trust import Mark, Verdict
 from aerosurrogate.writing import replacing
 
 SKIN, SURROUNDINGS, PLANE = 0, 1, 2
 REGIONS = ("skin", "surroundings", "middle plane")
 UNITS = {"p": "Pa", "Cp": "-", "U": "m/s", "wallShearStress": "Pa", "nut": "m2/s"}
 FIGURES = (
-    "cd", "cl", "cm", "drag_n", "lift_n", "cd_integrated", "cl_integrated", "cd_pressure", "cd_friction", "area_m2",
-    "length_m", "speed", "alpha", "density", "viscosity", "reynolds", "model", "trust",
+    "cd", "cl", "cm", "ld", "cda_m2", "drag_n", "lift_n", "cd_integrated", "cl_integrated", "cd_pressure",
+    "cd_friction", "area_m2", "length_m", "speed", "alpha", "density", "viscosity", "reynolds", "model", "trust",
 )  # fmt: skip
 _KEY = "aerosurrogate"
 _CELL_TYPES = {(3, 1): 1, (3, 3): 5, (3, 4): 9, (3, 8): 11, (2, 1): 1, (2, 2): 3, (2, 3): 5, (2, 4): 9}  # VTK's
 
+WHEELBASE = 0.6  # body lengths, about mid-length: where axle lifts are taken, as files do not say where axles are
+
 Arrays = dict[str, NDArray[Any]]
+
+
+class Row(TypedDict):
+    """One design of a ranking, as in the JSON document; None where a value is not known or has no meaning."""
+
+    name: str
+    file: str
+    rank: int  # 0 until it is ranked
+    cd: float  # best estimate, by `route`
+    cl: float
+    cm: float
+    cs: float  # side force
+    ld: float | None  # cl / cd
+    cda_m2: float  # cd x area
+    cl_front: float | None  # lift on the front axle and on the rear one, which add up to cl; 3D over a ground
+    cl_rear: float | None
+    drag_n: float
+    lift_n: float
+    side_n: float
+    cd_integrated: float
+    cl_integrated: float
+    cd_pressure: float
+    cd_friction: float | None
+    area_m2: float
+    area: str  # what the area is, in words
+    length_m: float
+    speed: float  # m/s
+    alpha: float  # degrees
+    density: float  # kg/m3
+    viscosity: float  # m2/s
+    reynolds: float
+    route: dict[str, str]  # cd, cl -> head | integrated
+    model: str | None
+    trust: Mark | None
+    reasons: list[str]  # why not inside
+    notes: list[str]  # what was done to the shape and assumed of the stream
+
+
+def column(row: Row, key: str) -> Any:
+    """A value of a row by a name that is known only when the program runs."""
+    return cast(Mapping[str, Any], row)[key]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +120,12 @@ class FlowFields:
 
     def sign(self, mesh: Any) -> None:
         """Put units, coefficients and conditions into a mesh's field data, for people to see."""
-        known = sorted({*mesh.cell_data.keys(), *mesh.point_data.keys()} & set(UNITS))
-        mesh.field_data["units"] = [f"{name}: {UNITS[name]}" for name in known]
+        fields = sorted({*mesh.cell_data.keys(), *mesh.point_data.keys()} & set(UNITS))
+        mesh.field_data["units"] = [f"{name}: {UNITS[name]}" for name in fields]
         row = self.row()
         for name in FIGURES:
-            if row[name] is not None:
-                mesh.field_data[name] = [row[name]]
+            if (known := column(row, name)) is not None:
+                mesh.field_data[name] = [known]
 
     def mesh(self) -> Any:
         """All cells as one pyvista.UnstructuredGrid with the array `region`."""
@@ -109,29 +154,46 @@ class FlowFields:
             mesh.cell_data[name] = _spatial(np.concatenate(columns)) if like.ndim == 2 else np.concatenate(columns)
         return mesh
 
-    def row(self, area: str = "silhouette") -> dict[str, Any]:
+    @cached_property
+    def forces(self) -> forces.Forces:
+        """On the whole skin, in the file's axes."""
+        surface = self.body.surface
+        return forces.integrate(
+            surface.centres, surface.normals, surface.areas, self.skin["p"], self.skin.get("wallShearStress"),
+            about=self.body.moment_point(),
+        )  # fmt: skip
+
+    def judged(self, verdict: Verdict | None) -> "FlowFields":
+        """The same fields with a verdict on them."""
+        same = replace(self, verdict=verdict)
+        same.__dict__["forces"] = self.forces  # of the same skin: not to be added up again
+        return same
+
+    def row(self, area: str = "silhouette") -> Row:
         """Coefficients, forces, what they refer to, how far they can be trusted; a ranking fills in `rank`."""
         body, stream = self.body, self.conditions
-        surface, axes = body.surface, body.wind_axes(stream)
         square, words = body.reference_area(area)
-        found = forces.integrate(
-            surface.centres, surface.normals, surface.areas, self.skin["p"], self.skin.get("wallShearStress"),
-            about=body.moment_point(),
-        )  # fmt: skip
-        whole = forces.coefficients(found, axes, stream, square)
-        head = {"cd": self.direct.get("drag"), "cl": self.direct.get("lift")}
-        by_head = {key: head[key] is not None and self.route.get(key) == "head" for key in head}
-        best = {key: head[key] / square if by_head[key] else getattr(whole, key) for key in head}  # type: ignore[operator]
+        whole = forces.coefficients(self.forces, body.wind_axes(stream), stream, square)
+        direct = {"cd": self.direct.get("drag"), "cl": self.direct.get("lift")}
+        head = {key: f / square for key, f in direct.items() if f is not None and self.route.get(key) == "head"}
+        cd, cl = head.get("cd", whole.cd), head.get("cl", whole.cl)
+        tip = whole.cm / WHEELBASE  # what a nose-up moment takes from the rear axle and adds to the front one
+        on_ground = body.dimension == 3 and stream.ground
         pressure = stream.dynamic_pressure * square
         return {
             "name": body.name,
             "file": body.file,
             "rank": 0,
-            **best,
+            "cd": cd,
+            "cl": cl,
             "cm": whole.cm,
             "cs": whole.cs,
-            "drag_n": best["cd"] * pressure,
-            "lift_n": best["cl"] * pressure,
+            "ld": cl / cd if cd else None,
+            "cda_m2": cd * square,
+            "cl_front": cl / 2 + tip if on_ground else None,
+            "cl_rear": cl / 2 - tip if on_ground else None,
+            "drag_n": cd * pressure,
+            "lift_n": cl * pressure,
             "side_n": whole.cs * pressure,
             "cd_integrated": whole.cd,
             "cl_integrated": whole.cl,
@@ -145,7 +207,7 @@ class FlowFields:
             "density": stream.density,
             "viscosity": stream.viscosity,
             "reynolds": stream.reynolds,
-            "route": {key: "head" if by_head[key] else "integrated" for key in head},
+            "route": {key: "head" if key in head else "integrated" for key in direct},
             "model": self.model,
             "trust": None if self.verdict is None else self.verdict.mark,
             "reasons": [] if self.verdict is None else list(self.verdict.reasons),

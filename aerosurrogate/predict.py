@@ -22,7 +22,7 @@ from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.case import field_spec
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow_fields import FlowFields, Region
+from aerosurrogate.flow_fields import FlowFields, Region, Row
 from aerosurrogate.mesh import surroundings
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.orient import open_edges
@@ -150,7 +150,7 @@ class Predictor:
             route=surrogate.card.get("routes", {}),
             model=self.model or MODELS[body.dimension],
         )
-        return replace(fields, verdict=judge(surrogate, prepared, fields))
+        return fields.judged(judge(surrogate, prepared, fields))
 
     def on_mesh(self, prepared: Prepared, fields: FlowFields, mesh: Any, metres: float = 1.0) -> Any:
         """A copy of the user's mesh with the fields where its own arrays are: on points if only there, else on cells.
@@ -189,7 +189,7 @@ class Predictor:
 class Predictions:
     """What a call of `predict` wrote, by file, and which files failed."""
 
-    rows: dict[str, dict[str, Any]]  # by geometry
+    rows: dict[str, Row]  # by geometry
     written: dict[str, Path]
     failed: dict[str, str]
 
@@ -227,7 +227,7 @@ def predict(
     predictor = Predictor(model, device, max(1, (os.cpu_count() or 1) // workers(geometries, None)))
     mesh = None if points is None else load(points)
 
-    def work(file: str) -> dict[str, Any]:
+    def work(file: str) -> Row:
         if mesh is None:
             fields = predictor.predict(file, stream, wanted)
             fields.save(places[file])

@@ -39,9 +39,9 @@ def compare(designs: Sequence[Mapping[str, Any]], truth: Mapping[str, Mapping[st
     """Spearman, Kendall, relative errors and overlap of the best, for each coefficient that both sides have.
 
     Keys: `spearman`, `kendall` and `relative_error` hold `cd`, `cl` and their `cd_interval`, `cl_interval`; `best`
-    holds for k designs how many of the truly best k are among the predicted best k; `designs` counts those compared.
+    holds for k designs how many of the truly best k are among the predicted best k; `compared` counts the designs.
     """
-    found: dict[str, Any] = {"spearman": {}, "kendall": {}, "relative_error": {}, "best": {}, "designs": 0}
+    found: dict[str, Any] = {"spearman": {}, "kendall": {}, "relative_error": {}, "best": {}, "compared": 0}
     names = [d["name"] for d in designs if d["name"] in truth]
     if not names:
         raise InputError(
@@ -49,7 +49,7 @@ def compare(designs: Sequence[Mapping[str, Any]], truth: Mapping[str, Mapping[st
             seen=f"designs {', '.join(d['name'] for d in designs[:3])}...; truth {', '.join(list(truth)[:3])}...",
             remedy="the column name holds file names without folder and extension",
         )
-    found["designs"] = len(names)
+    found["compared"] = len(names)
     for key in ("cd", "cl"):
         pairs = [
             (d[key], truth[d["name"]][key])

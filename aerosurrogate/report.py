@@ -14,7 +14,7 @@ import numpy as np
 
 from aerosurrogate import __version__, console
 from aerosurrogate.coeffs import Ranking, agreement, assumptions
-from aerosurrogate.flow_fields import FlowFields
+from aerosurrogate.flow_fields import FlowFields, Row
 from aerosurrogate.viz.page import body_figure, embedded, rounded, section_figure
 from aerosurrogate.viz.render import Shot, render
 from aerosurrogate.viz.source import Scale, Source
@@ -75,9 +75,9 @@ def _source(design: FlowFields) -> Source:
     return Source(body.name, body.surface, axes, "Cp", "-", np.asarray(coefficient, dtype=float), design)
 
 
-def _with_truth(row: dict[str, Any], ranking: Ranking) -> dict[str, Any]:
+def _with_truth(row: Row, ranking: Ranking) -> dict[str, Any]:
     true = ranking.truth.get(row["name"], {}).get("cd")
-    return row | {"cd_true": true, "cd_error": row["cd"] / true - 1 if true else None}
+    return {**row, "cd_true": true, "cd_error": row["cd"] / true - 1 if true else None}
 
 
 def _pictures(sources: Sequence[Source], scale: Scale) -> list[str]:

@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate.conditions import Conditions
+from aerosurrogate import forces
+from aerosurrogate.conditions import Conditions, FlowAxes
 from aerosurrogate.errors import InputError
 
 Array = NDArray[np.float32]
@@ -103,6 +104,35 @@ class Case:
         if self.dimensions == 2:
             return None if self.conditions is None else self.conditions.length
         return self.reference.get("silhouette", self.reference.get("area"))
+
+    def coefficients(self, fields: dict[str, Array] | None = None) -> forces.Coefficients | None:
+        """What pressure and shear on the skin add up to: the case's own, or other `fields` (n, c) on its points.
+
+        Over `reference["area"]`, in 2D the chord x 1 m; None where area, skin or pressure are not known.
+        """
+        stream, found = self.conditions, self.fields if fields is None else fields
+        area = self.reference.get("area", stream.length if stream and self.dimensions == 2 else None)
+        if stream is None or area is None or self.normals is None or self.areas is None or "p" not in found:
+            return None
+        skin, flat = self.surface, self.dimensions == 2
+        shear = found["wallShearStress"][skin] if "wallShearStress" in found else None
+        areas = self.areas[skin] * (1 if self.symmetry is None else 2)
+        about = np.array([0.25 * stream.length, 0.0]) if flat else np.zeros(3)
+        total = forces.integrate(self.points[skin], self.normals[skin], areas, found["p"][skin, 0], shear, about)
+        axes = FlowAxes.two_dimensional(stream.alpha) if flat else FlowAxes.parse()
+        return forces.coefficients(total, axes, stream, area)
+
+    def with_coefficients(self) -> "Case":
+        """The case with the coefficients that its own skin gives, beside what its reference holds already.
+
+        Where the shear is not known they are the pressure's alone, and there is no `cd_friction`.
+        """
+        found = self.coefficients()
+        if found is None:
+            return self
+        ours = {key: getattr(found, key) for key in ("cd", "cl", "cm", "cd_pressure", "cd_friction")}
+        ours |= {"area": self.conditions.length} if self.dimensions == 2 and self.conditions else {}
+        return replace(self, reference={k: v for k, v in ours.items() if v is not None} | self.reference)
 
     def arrays(self) -> dict[str, NDArray]:
         """Every array of the case by its name in the store: `fields/p`, `features/a`, `points`, ..."""

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import map_coordinates
 
-from aerosurrogate import forces
-from aerosurrogate.conditions import Conditions, FlowAxes
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
 from aerosurrogate.mesh.airfoil import naca, naca_digits, read_dat
 from aerosurrogate.mesh.distance import nearest
@@ -267,13 +266,6 @@ def _read(folder: Path, design: Design, history: dict[str, Array]) -> Case:
     normals, centres = outward / areas[:, None], mesh.face_centres[skin, :2]
     skin_p = stream.density * pressure.patches[PATCH]
     stress = openfoam.skin_stress(shear, PATCH, stream.density)[:, :2]
-    about = np.array([0.25 * stream.length, 0.0])
-    total = forces.coefficients(
-        forces.integrate(centres, normals, areas, skin_p, stress, about),
-        FlowAxes.two_dimensional(stream.alpha),
-        stream,
-        stream.length,
-    )
     low, high = CROP.T * stream.length
     cells = np.flatnonzero(((mesh.cell_centres[:, :2] >= low) & (mesh.cell_centres[:, :2] <= high)).all(axis=1))
     around = mesh.cell_centres[cells, :2]
@@ -300,14 +292,9 @@ def _read(folder: Path, design: Design, history: dict[str, Array]) -> Case:
             "nut": joined(nut.patches[PATCH], nut.internal[cells]),
         },
         conditions=stream,
-        reference={
-            **last_values,
-            "cd_pressure": total.cd_pressure,
-            "cd_friction": float(total.cd_friction or 0.0),
-            "area": stream.length,
-        },
+        reference={**last_values, "area": stream.length},
         tags={name: str(value) for name, value in design.parameters.items()},
-    )
+    ).with_coefficients()
 
 
 def _outline(mesh: openfoam.PolyMesh) -> Surface:

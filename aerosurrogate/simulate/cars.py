@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,8 +168,6 @@ def read_case(design: Design, folder: Path, surface: Surface, *, half: bool, are
     centres, areas, normals = mesh.face_centres[body][skin], areas[skin], outward[skin] / areas[skin][:, None]
     skin_p = conditions.density * pressure.patches["body"][skin]
     tau = foam.skin_stress(shear, "body", conditions.density)[skin]
-    whole = 2 if half else 1
-    total = forces.coefficients(forces.integrate(centres, normals, whole * areas, skin_p, tau), _AXES, conditions, area)
 
     inside = np.flatnonzero(CAR.contains(mesh.cell_centres / conditions.length))
     cells = np.random.default_rng(0).permutation(inside)[:KEPT_CELLS]
@@ -193,17 +190,10 @@ def read_case(design: Design, folder: Path, surface: Surface, *, half: bool, are
             "wallShearStress": _joined(tau, np.zeros_like(around)),
         },
         conditions=conditions,
-        reference={
-            "cd": total.cd,
-            "cl": total.cl,
-            "cm": total.cm,
-            "cd_pressure": total.cd_pressure,
-            "cd_friction": cast(float, total.cd_friction),
-            "area": area,
-        },
+        reference={"area": area},
         symmetry="y" if half else None,
         tags=tags,
-    )
+    ).with_coefficients()
 
 
 def _joined(skin: Floats, around: Floats) -> NDArray[np.float32]:

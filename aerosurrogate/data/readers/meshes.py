@@ -7,8 +7,7 @@ import numpy as np
 import pyvista as pv
 from numpy.typing import NDArray
 
-from aerosurrogate import forces
-from aerosurrogate.conditions import Conditions, FlowAxes
+from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case, field_spec
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.distance import nearest
@@ -116,27 +115,4 @@ def flow_case(
         reference=reference or {},
         tags=(tags or {}) | ({"repaired": "; ".join(notes)} if notes else {}),
     )
-    return case if conditions is None or "p" not in skin.fields else with_coefficients(case, conditions)
-
-
-def with_coefficients(case: Case, conditions: Conditions) -> Case:
-    """The case with the coefficients that its own skin gives, beside what its reference holds already.
-
-    Where the shear is not known they are the pressure's alone, and there is no `cd_friction`.
-    """
-    area = case.reference.get("area", conditions.length if case.dimensions == 2 else None)
-    if area is None or case.normals is None or case.areas is None:
-        return case
-    skin = case.surface
-    shear = case.fields["wallShearStress"][skin] if "wallShearStress" in case.fields else None
-    axes = FlowAxes.two_dimensional(conditions.alpha) if case.dimensions == 2 else FlowAxes.parse()
-    about = np.array([0.25 * conditions.length, 0.0]) if case.dimensions == 2 else np.zeros(3)
-    found = forces.coefficients(
-        forces.integrate(case.points[skin], case.normals[skin], case.areas[skin], case.fields["p"][skin], shear, about),
-        axes,
-        conditions,
-        area,
-    )
-    ours = {key: getattr(found, key) for key in ("cd", "cl", "cm", "cd_pressure", "cd_friction")} | {"area": area}
-    case.reference.update({k: v for k, v in ours.items() if v is not None and k not in case.reference})
-    return case
+    return case.with_coefficients() if "p" in skin.fields else case
