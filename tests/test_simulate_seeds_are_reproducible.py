@@ -7,6 +7,7 @@ import pytest
 
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.airfoil import naca, naca_digits
+from aerosurrogate.simulate import airfoils, cgrid
 from aerosurrogate.simulate.driver import designs_of
 from aerosurrogate.simulate.spec import Spec, parse_spec, read_spec
 
@@ -49,6 +50,25 @@ def test_drawn_airfoils_keep_to_their_ranges_and_can_be_drawn():
     assert -5 <= alpha.min() < -4.5 < 14.5 < alpha.max() <= 15
     for design in designs[:40]:
         assert np.isfinite(naca(design.parameters["naca"], 50)).all()
+
+
+def test_free_sections_are_as_thick_and_cambered_as_drawn_and_can_be_meshed():
+    spec = read_spec(SPECS / "sections_rans.toml")
+    designs = list(designs_of(spec, 120))
+    free = [design for design in designs if design.parameters["kind"] == "cst"]
+    assert 50 <= len(free) <= 90  # three of five
+    reynolds = np.array([design.conditions.reynolds for design in designs])
+    assert 1.5e6 < np.median(reynolds) < 3.5e6  # even in the logarithm: the middle of 5e5 and 1e7 is 2.2e6
+    for design in free[:25]:
+        curve = airfoils.curve_of(design)
+        nose = len(curve) // 2
+        upper, lower = curve[nose::-1], np.concatenate([curve[nose:], curve[:1]])
+        thickness = np.max(upper[:, 1] - lower[:, 1])
+        assert 0.049 <= thickness <= 0.251
+        assert np.abs(upper[:, 1] + lower[:, 1]).max() / 2 <= 0.071
+        assert (upper[1:-1, 1] > lower[1:-1, 1]).all()
+        grid = cgrid.grid(curve, airfoils.MESHES["standard"], 1e-5)
+        assert (grid.areas() > 0).all()
 
 
 @pytest.mark.parametrize("path", sorted(SPECS.glob("*.toml")), ids=lambda path: path.stem)

@@ -33,6 +33,33 @@ def tiny(monkeypatch):
 
 
 @needs_openfoam
+def test_a_solution_that_wanders_is_averaged_and_says_so(tiny, monkeypatch, tmp_path):
+    for name, value in {"ITERATIONS": 160, "AVERAGED": 40, "FLAT_DRAG": 0.0}.items():
+        monkeypatch.setattr(airfoils, name, value)  # never flat: every solution counts as wandering
+    design = Design("section", "airfoil", {"kind": "naca4", "naca": "naca0012"}, airfoils.air(3e6, 4.0))
+    solution = airfoils.solve(design, tmp_path, "fast", cautious=False)
+    case = solution.case
+    assert solution.converged
+    assert case.tags["averaged"] == "40 iterations"
+    assert case.reference["cd"] == pytest.approx(solution.history["Cd"][-40:].mean(), rel=1e-12)
+    skin = case.surface
+    values = (case.points, case.normals, case.areas, case.fields["p"], case.fields["wallShearStress"])
+    total = forces.integrate(*(array[skin] for array in values))
+    ours = forces.coefficients(total, FlowAxes.two_dimensional(4.0), design.conditions, 1.0)
+    assert ours.cd == pytest.approx(case.reference["cd"], rel=2e-3)  # the fields are the mean ones, too
+    last = solution.history["Cd"][-1]
+    assert abs(ours.cd - case.reference["cd"]) < 0.5 * abs(last - case.reference["cd"])
+
+
+def test_a_mean_that_drifts_is_no_answer(monkeypatch):
+    t = np.arange(1600.0)
+    wandering = {"Cl": 1.0 + 0.1 * np.sin(t / 15), "Cd": 0.05 + 0.01 * np.sin(t / 15)}
+    assert airfoils._steady_mean(wandering)
+    assert not airfoils._steady_mean({**wandering, "Cd": wandering["Cd"] * (1 + t / 8000)})
+    assert not airfoils._steady_mean({**wandering, "Cl": wandering["Cl"] * (1 + t / 20000)})
+
+
+@needs_openfoam
 def test_lift_drag_and_fields_are_those_of_an_airfoil(tiny, tmp_path):
     design = Design("section", "airfoil", {"kind": "naca4", "naca": "naca0012"}, airfoils.air(3e6, 4.0))
     solution = airfoils.solve(design, tmp_path, "fast", cautious=False)

@@ -1,7 +1,8 @@
-"""Airfoils in two dimensions: NACA sections with real-valued digits or any coordinates, by steady RANS (k-omega SST).
+"""Airfoils in two dimensions: NACA sections with real-valued digits, free ones or any coordinates, by steady RANS.
 
-A grid of half the resolution is solved first and gives the fine one its start, which halves the cost. Both stop as soon
-as lift and drag are flat; a case that never gets there is not converged.
+The model of turbulence is k-omega SST. A grid of half the resolution is solved first and gives the fine one its start,
+which halves the cost. Both stop as soon as lift and drag are flat. Near stall a steady solution can wander about a
+mean: where that mean stands still, it is the answer, and the case's tag `averaged` says so; any other is not converged.
 """
 
 from __future__ import annotations
@@ -16,26 +17,27 @@ from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
 from aerosurrogate.mesh.airfoil import naca, naca_digits, read_dat
 from aerosurrogate.mesh.distance import nearest
+from aerosurrogate.mesh.kulfan import camber_line, half_thickness, kulfan
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.simulate import cgrid, openfoam
 from aerosurrogate.simulate.cgrid import CGrid, Resolution
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution, draw_uniform
 
 Array = np.ndarray
-METHOD = 1  # raised with every change of mesh or solver that moves results: no folder mixes two
+METHOD = 2  # raised with every change of mesh or solver that moves results: no folder mixes two
 DENSITY = 1.184  # kg/m3 and m2/s: the air of AirfRANS
 VISCOSITY = 1.56e-5
 CROP = np.array([[-2.0, 4.0], [-1.5, 1.5]])  # chords: the surroundings that are kept
 
 RANGES: dict[str, Range] = {
-    "series": ("naca4", "naca5"),
+    "series": ("naca4", "naca5", "cst"),
     "camber": (0.0, 7.0),  # 4-digit: % of the chord
     "camber_place": (1.5, 7.0),  # 4-digit: tenths of the chord
     "lift_digit": (0.0, 4.0),  # 5-digit: design lift over 0.15
     "lift_place": (3.0, 8.0),  # 5-digit: place of the camber in twentieths; reflexed ones up to 7
     "reflex": ("no", "yes"),
     "thickness": (5.0, 20.0),  # % of the chord
-    "reynolds": (2e6, 6e6),
+    "reynolds": (2e6, 6e6),  # a range wider than WIDE is drawn evenly in its logarithm
     "alpha": (-5.0, 15.0),  # degrees
 }
 MESHES: dict[Fidelity, Resolution] = {
@@ -45,6 +47,10 @@ MESHES: dict[Fidelity, Resolution] = {
 }
 CURVE_POINTS = 400
 REFLEX_LIMIT = 7.0  # twentieths of the chord
+WIDE = 4.0
+AVERAGED_FIELDS = ("p", "U", "nut", "wallShearStress")
+AVERAGED = 600  # last iterations that a wandering solution is averaged over
+STEADY_LIFT, STEADY_DRAG = 0.01, 0.02  # relative: how far the mean of their halves may differ
 WALL_REYNOLDS = 45.0  # height of the first cell times speed over viscosity: y+ about 1
 COARSE_ITERATIONS, ITERATIONS = 400, 1600  # the median is 250; near stall some take very long
 WINDOW = 60  # iterations over which lift and drag must be flat
@@ -54,8 +60,11 @@ COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
 
 
 def draw(ranges: dict[str, Range], rng: np.random.Generator) -> tuple[dict[str, float | str], Conditions]:
-    """One NACA section, by its name with real-valued digits, and its stream; chord 1 m."""
-    drawn = draw_uniform(ranges, rng)
+    """One section, by its name with real-valued digits or by its weights, and its stream; chord 1 m."""
+    drawn = draw_uniform(_even(ranges), rng)
+    stream = air(10 ** drawn["log10_reynolds"] if "log10_reynolds" in drawn else drawn["reynolds"], drawn["alpha"])
+    if drawn["series"] == "cst":
+        return {"kind": "cst", **_free_section(drawn["thickness"], drawn["camber"], rng)}, stream
     thickness = f"{drawn['thickness']:.3f}"
     if drawn["series"] == "naca4":
         digits = f"{drawn['camber']:.3f}_{drawn['camber_place']:.3f}_{thickness}"
@@ -64,7 +73,48 @@ def draw(ranges: dict[str, Range], rng: np.random.Generator) -> tuple[dict[str, 
         if reflexed and place > REFLEX_LIMIT:  # beyond it no reflexed camber line exists
             place = float(rng.uniform(min(float(ranges["lift_place"][0]), REFLEX_LIMIT), REFLEX_LIMIT))
         digits = f"{drawn['lift_digit']:.3f}_{place:.3f}_{int(reflexed)}_{thickness}"
-    return {"kind": drawn["series"], "naca": f"naca:{digits}"}, air(drawn["reynolds"], drawn["alpha"])
+    return {"kind": drawn["series"], "naca": f"naca:{digits}"}, stream
+
+
+def _even(ranges: dict[str, Range]) -> dict[str, Range]:
+    """The ranges, a wide one of Reynolds numbers by its logarithm."""
+    low, high = (float(limit) for limit in ranges["reynolds"])
+    if high <= WIDE * low:
+        return ranges
+    others = {name: limits for name, limits in ranges.items() if name != "reynolds"}
+    return others | {"log10_reynolds": (float(np.log10(low)), float(np.log10(high)))}
+
+
+def _free_section(thickness: float, camber: float, rng: np.random.Generator) -> dict[str, float | str]:
+    """Weights of a free section (mesh.kulfan) of this thickness and camber, % of the chord.
+
+    Noses from sharp to blunt, the thickest place from a fifth to a half of the chord, camber in front, aft or reflexed:
+    what the catalogues hold. Drawn again until the skin is free of waves.
+    """
+    x = (1.0 - np.cos(np.linspace(0.0, np.pi, 201))) / 2.0
+    while True:
+        place = np.linspace(-0.5, 0.5, 5)
+        t = 1.0 + rng.uniform(-0.5, 0.7) * place + rng.normal(0.0, 0.12, 5)
+        t[0] *= rng.uniform(0.65, 1.35)
+        c = rng.uniform(0.0, 1.0, 4)
+        tail = rng.uniform()
+        c[3] = -rng.uniform(0.0, 0.8) if tail < 0.2 else c[3] * 2.5 if tail < 0.45 else c[3]
+        half, line = half_thickness(x, t), camber_line(x, c)
+        t, half = t * 0.005 * thickness / half.max(), half * 0.005 * thickness / half.max()
+        c, line = c * 0.01 * camber / np.abs(line).max(), line * 0.01 * camber / np.abs(line).max()
+        thickest = x[np.argmax(half)]
+        bends = [_bends(x, line + half), _bends(x, half - line)]
+        if 0.18 <= thickest <= 0.52 and max(bends) <= 1 and half[x > 0.9].min() >= 0:
+            weights = {f"t{i}": w for i, w in enumerate(t)} | {f"c{i}": w for i, w in enumerate(c)}
+            return {name: round(float(weight), 6) for name, weight in weights.items()}
+
+
+def _bends(x: Array, side: Array) -> int:
+    """How often a side changes from bulging outward to hollow or back."""
+    inner = slice(4, -4)
+    curvature = np.gradient(np.gradient(side, x), x)[inner]
+    sign = np.sign(curvature[np.abs(curvature) > 0.02])
+    return int(np.count_nonzero(np.diff(sign)))
 
 
 def air(reynolds: float, alpha: float) -> Conditions:
@@ -84,14 +134,17 @@ def solve(design: Design, folder: Path, fidelity: Fidelity, cautious: bool) -> S
     start = _run(coarse, grid.halved(), stream, {}, COARSE_ITERATIONS, cautious)
     _run(fine, grid, stream, _refined(start, grid), ITERATIONS, cautious)
     history = openfoam.history(fine)
-    case = _read(fine, design, history)
-    ended_early = len(history["Cl"]) < ITERATIONS  # it was flat then; a fast run can end before it is seen to be
-    reason = "" if ended_early or _flat(history) else _unrest(history)
+    flat = len(history["Cl"]) < ITERATIONS or _flat(history)  # a fast run can end before it is seen to be flat
+    case = _read(fine, design, history, averaged=not flat)
+    reason = "" if flat or _steady_mean(history) else _unrest(history)
     return Solution(case, history, not reason, reason, retry=False)
 
 
 def curve_of(design: Design) -> Array:
     """The section as a closed curve (n, 2) of chord 1 with the leading edge at x = 0; see mesh.airfoil."""
+    if design.parameters.get("kind") == "cst":
+        t, c = ([float(design.parameters[f"{name}{i}"]) for i in range(n)] for name, n in (("t", 5), ("c", 4)))
+        return kulfan(t, c, CURVE_POINTS)
     if design.file is None or naca_digits(design.file):
         return naca(design.file or str(design.parameters["naca"]), CURVE_POINTS)
     curve = read_dat(Path(design.file))
@@ -123,6 +176,13 @@ def _flat(history: dict[str, Array]) -> bool:
         return False
     _, lift, drag = _movement(history)
     return lift < FLAT_LIFT * max(abs(history["Cl"][-1]), 0.1) and drag < FLAT_DRAG * abs(history["Cd"][-1])
+
+
+def _steady_mean(history: dict[str, Array]) -> bool:
+    """Whether lift and drag, averaged over the later and over the earlier half of the last iterations, are the same."""
+    lift, drag = (openfoam.drift(history[name], AVERAGED) for name in ("Cl", "Cd"))
+    mean_lift, mean_drag = (abs(float(history[name][-AVERAGED:].mean())) for name in ("Cl", "Cd"))
+    return abs(lift) < STEADY_LIFT * max(mean_lift, 0.1) and abs(drag) < STEADY_DRAG * mean_drag
 
 
 def _unrest(history: dict[str, Array]) -> str:
@@ -166,6 +226,14 @@ def write_settings(
         "Aref": stream.length,
     }
     shear = {"type": "wallShearStress", "libs": "(fieldFunctionObjects)", "writeControl": "writeTime"}
+    mean = openfoam.dictionary({"mean": True, "prime2Mean": False, "base": "iteration"})
+    means = {
+        "type": "fieldAverage",
+        "libs": "(fieldFunctionObjects)",
+        "timeStart": ITERATIONS - AVERAGED + 0.5,
+        "log": False,
+        "fields": "(" + " ".join(f"{name} {{ {mean} }}" for name in AVERAGED_FIELDS) + ")",
+    }
     control = {
         "application": "simpleFoam",
         "startFrom": "latestTime",
@@ -177,7 +245,7 @@ def write_settings(
         "writeInterval": iterations,
         "writeFormat": "binary",
         "runTimeModifiable": False,
-        "functions": {"forceCoeffs": coefficients, "shear": shear, "abort": openfoam.ABORT},
+        "functions": {"forceCoeffs": coefficients, "shear": shear, "means": means, "abort": openfoam.ABORT},
     }
     schemes = {
         "ddtSchemes": {"default": "steadyState"},
@@ -254,11 +322,12 @@ def _write_fields(case: Path, stream: Conditions, start: dict[str, Array]) -> No
 # --- the solved case -------------------------------------------------------------------------------------------
 
 
-def _read(folder: Path, design: Design, history: dict[str, Array]) -> Case:
+def _read(folder: Path, design: Design, history: dict[str, Array], *, averaged: bool) -> Case:
     """The solved flow as a Case: all faces of the skin, and all cells within the crop."""
     stream = design.conditions
     mesh, last = openfoam.read_mesh(folder), openfoam.latest_time(folder)
-    pressure, velocity, nut, shear = (openfoam.read_field(last / f, mesh) for f in ("p", "U", "nut", "wallShearStress"))
+    mean = "Mean" if averaged else ""
+    pressure, velocity, nut, shear = (openfoam.read_field(last / f"{name}{mean}", mesh) for name in AVERAGED_FIELDS)
 
     skin = mesh.patches[PATCH].faces
     outward = -mesh.face_areas[skin, :2]
@@ -276,7 +345,9 @@ def _read(folder: Path, design: Design, history: dict[str, Array]) -> Case:
         return np.concatenate([on, off]).astype(np.float32)
 
     none_on, none_off = np.zeros(len(areas)), np.zeros(len(cells))
-    last_values = {name: float(history[column][-1]) for name, column in COEFFICIENTS.items()}  # as the fields are
+    window = AVERAGED if averaged else 1  # as the fields are
+    values = {name: float(history[column][-window:].mean()) for name, column in COEFFICIENTS.items()}
+    said = {"averaged": f"{AVERAGED} iterations"} if averaged else {}
     return Case(
         name=design.name,
         points=joined(centres, around),
@@ -292,8 +363,8 @@ def _read(folder: Path, design: Design, history: dict[str, Array]) -> Case:
             "nut": joined(nut.patches[PATCH], nut.internal[cells]),
         },
         conditions=stream,
-        reference={**last_values, "area": stream.length},
-        tags={name: str(value) for name, value in design.parameters.items()},
+        reference={**values, "area": stream.length},
+        tags={name: str(value) for name, value in design.parameters.items()} | said,
     ).with_coefficients()
 
 

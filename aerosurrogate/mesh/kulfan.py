@@ -1,0 +1,41 @@
+"""Sections by class and shape functions (Kulfan's CST): smooth airfoils from a handful of weights.
+
+Half thickness and camber line are drawn apart, because that is how sections are thought of:
+
+    half thickness   sqrt(x) (1 - x) sum_i t_i B_i(x)
+    camber           x (1 - x) sum_i c_i B_i(x)
+
+with the Bernstein polynomials B_i; chord 1, closed trailing edge, nose radius t_0^2 / 2.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from aerosurrogate.mesh.airfoil import Curve
+
+
+def kulfan(thickness: Sequence[float], camber: Sequence[float], points: int = 200) -> Curve:
+    """The closed curve (points, 2) of the section with these weights; see mesh.airfoil for the order of its points."""
+    x = (1.0 - np.cos(np.linspace(0.0, np.pi, points // 2 + 1))) / 2.0
+    half, line = half_thickness(x, thickness), camber_line(x, camber)
+    upper, lower = np.stack([x, line + half], axis=1), np.stack([x, line - half], axis=1)
+    return np.concatenate([upper[::-1], lower[1:-1]])
+
+
+def half_thickness(x: Curve, weights: Sequence[float]) -> Curve:
+    """Half the section's height at x (n,) in chords."""
+    return np.sqrt(x) * (1.0 - x) * _bernstein(x, weights)
+
+
+def camber_line(x: Curve, weights: Sequence[float]) -> Curve:
+    """Height of the section's middle at x (n,) in chords."""
+    return x * (1.0 - x) * _bernstein(x, weights)
+
+
+def _bernstein(x: Curve, weights: Sequence[float]) -> Curve:
+    from scipy.special import comb
+
+    i = np.arange(len(weights))
+    last = len(weights) - 1
+    return (comb(last, i) * x[:, None] ** i * (1.0 - x[:, None]) ** (last - i)) @ np.asarray(weights, dtype=float)
