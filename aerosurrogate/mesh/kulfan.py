@@ -23,17 +23,17 @@ def kulfan(thickness: Sequence[float], camber: Sequence[float], points: int = 20
     return np.concatenate([upper[::-1], lower[1:-1]])
 
 
-def half_thickness(x: Curve, weights: Sequence[float]) -> Curve:
+def half_thickness(x: Curve, weights: Sequence[float] | Curve) -> Curve:
     """Half the section's height at x (n,) in chords."""
     return np.sqrt(x) * (1.0 - x) * _bernstein(x, weights)
 
 
-def camber_line(x: Curve, weights: Sequence[float]) -> Curve:
+def camber_line(x: Curve, weights: Sequence[float] | Curve) -> Curve:
     """Height of the section's middle at x (n,) in chords."""
     return x * (1.0 - x) * _bernstein(x, weights)
 
 
-def _bernstein(x: Curve, weights: Sequence[float]) -> Curve:
+def _bernstein(x: Curve, weights: Sequence[float] | Curve) -> Curve:
     from scipy.special import comb
 
     i = np.arange(len(weights))
