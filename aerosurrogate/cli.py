@@ -134,7 +134,7 @@ def prepare(
     if summary.failures:
         raise InputError(
             f"{len(summary.failures)} of {summary.found} cases were left out; the others are in {out}",
-            seen=", ".join(summary.failures),
+            seen=console.few(summary.failures),
             remedy="mend or remove their files and run the same command again: only they are read anew",
         )
 
@@ -331,7 +331,7 @@ def check(
         for report in reports:
             console.table(report.file, ("", "seen"), report.rows(), results=True)
     if failed := [report.file for report in reports if report.error]:
-        raise InputError(f"{len(failed)} of {len(reports)} meshes cannot be read", seen=", ".join(failed))
+        raise InputError(f"{len(failed)} of {len(reports)} meshes cannot be read", seen=console.few(failed))
 
 
 @app.command()
@@ -394,7 +394,7 @@ def simulate(
 def _refuse_failed(failed: dict[str, str]) -> None:
     """Exit 2 once the designs that could be used are done."""
     if failed:
-        raise InputError(f"{len(failed)} design(s) left out", seen=", ".join(failed), remedy="see the warnings above")
+        raise InputError(f"{len(failed)} design(s) left out", seen=console.few(failed), remedy="see the warnings above")
 
 
 def print_json(document: Any) -> None:

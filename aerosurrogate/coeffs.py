@@ -17,13 +17,14 @@ from aerosurrogate import console, flow_fields, ranking
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields, Row, column
+from aerosurrogate.mesh import coordinates
 from aerosurrogate.mesh.load import load
 from aerosurrogate.parallel import each, expanded, workers
 from aerosurrogate.predict import Predictor
 from aerosurrogate.pressure_files import holds_pressure, read_solved
 from aerosurrogate.writing import replacing
 
-GEOMETRY = (".stl", ".dat", ".txt")  # formats that hold no fields
+GEOMETRY = (".stl", *coordinates.SUFFIXES)  # formats that hold no fields
 COLUMNS = (
     "rank", "name", "cd", "cl", "cm", "cs", "ld", "cda_m2", "cl_front", "cl_rear", "drag_n", "lift_n", "side_n",
     "cd_integrated", "cl_integrated", "cd_pressure", "cd_friction", "area_m2", "length_m", "speed", "alpha", "reynolds",
@@ -72,8 +73,7 @@ class Ranking:
             console.table("", *self._table(), results=True)
         if self.comparison:
             console.note(agreement(self.comparison))
-        for file, reason in self.failed.items():
-            console.warn(f"{file} left out: {reason}")
+        console.left_out(self.failed)
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Columns and rows, few enough for a terminal; the rest is in the CSV, the JSON and the report."""
@@ -109,7 +109,9 @@ def coeffs(
     predictor = Predictor(settings.model, settings.device, threads)
     designs, failed = each(files, lambda file: read_design(file, settings, predictor), "designs", jobs)
     if not designs:
-        raise InputError("no design could be used", seen="; ".join(failed.values()), remedy="see `aerosurrogate check`")
+        raise InputError(
+            "no design could be used", seen=console.few(failed.values()), remedy="see `aerosurrogate check`"
+        )
     rows = _ranked([design.row(settings.area) for design in designs.values()], sort)
     comparison = ranking.compare(rows, true) if true else {}
     return Ranking(rows, designs, failed, _reference(list(designs.values()), rows, settings), true, comparison)

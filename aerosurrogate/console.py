@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -38,6 +38,20 @@ def resumable(how: str) -> Iterator[None]:
 
 def warn(text: str) -> None:
     _err.print(f"warning: {text}", markup=False, style="yellow")
+
+
+def few(names: Iterable[str], most: int = 10) -> str:
+    """A list for a sentence: the first names, and how many there are where they are more."""
+    names = list(names)
+    return ", ".join(names[:most]) + (f", ... ({len(names)} in all)" if len(names) > most else "")
+
+
+def left_out(reasons: Mapping[str, str], most: int = 10) -> None:
+    """Warn of files that could not be used, each with its reason; beyond the first ones only how many."""
+    for file in list(reasons)[:most]:
+        warn(f"{file} left out: {reasons[file]}")
+    if len(reasons) > most:
+        warn(f"and {len(reasons) - most} more, {len(reasons)} in all; --json names them with their reasons")
 
 
 def error(text: str) -> None:

@@ -16,7 +16,7 @@ from typing import TypeVar
 from aerosurrogate import console
 from aerosurrogate.errors import InputError
 
-SHAPES = (".stl", ".obj", ".ply", ".off", ".vtp", ".vtu", ".vtk", ".dat")
+SHAPES = (".stl", ".obj", ".ply", ".off", ".vtp", ".vtu", ".vtk", ".dat", ".cor")
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 

@@ -207,8 +207,7 @@ class Predictions:
                 f"({row['area']}), density {row['density']:g} kg/m3, model {row['model']}, "
                 f"trust {row['trust'] or 'unknown'}; fields in {self.written[file]}"
             )
-        for file, reason in self.failed.items():
-            console.warn(f"{file} left out: {reason}")
+        console.left_out(self.failed)
 
 
 def predict(

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh.airfoil import _fourier, _plain_joint, _ratio, _reflexed_joint, naca, naca_digits, read_dat
+from aerosurrogate.mesh.airfoil import _fourier, _plain_joint, _ratio, _reflexed_joint, naca, naca_digits
+from aerosurrogate.mesh.coordinates import read_section
 from aerosurrogate.mesh.distance import distance
 from aerosurrogate.mesh.read import curve_surface, read_surface
 
@@ -106,7 +107,7 @@ def test_coordinate_files_of_both_customs(tmp_path: Path) -> None:
         file.write("\n")
         np.savetxt(file, lower, fmt="%.9f")
     for path in (selig, lednicer, backwards):
-        np.testing.assert_allclose(read_dat(path), curve, atol=1e-8, err_msg=path.name)
+        np.testing.assert_allclose(read_section(path), curve, atol=1e-8, err_msg=path.name)
         assert read_surface(path).volume == pytest.approx(curve_surface(curve, "").volume, rel=1e-6)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh.airfoil import naca, read_dat
+from aerosurrogate.mesh.airfoil import naca
+from aerosurrogate.mesh.coordinates import read_section
 from aerosurrogate.simulate import airfoils, cgrid, openfoam
 from aerosurrogate.simulate.spec import Spec
 
@@ -54,7 +55,7 @@ def test_a_blunt_trailing_edge_is_closed_and_a_very_thick_one_refused(tmp_path):
     opened = np.concatenate([[[1.0, 0.002]], opened[1:], [[1.0, -0.002]]])
     file = tmp_path / "blunt.dat"
     file.write_text("blunt\n" + "\n".join(f"{x:.8f} {y:.8f}" for x, y in opened))
-    grid = cgrid.grid(read_dat(file), COARSE, 1e-5)
+    grid = cgrid.grid(read_section(file), COARSE, 1e-5)
     assert (grid.areas() > 0).all()
     assert grid.points[grid.wake, 0] == pytest.approx(grid.points[-grid.wake - 1, 0])
     assert grid.points[grid.wake : -grid.wake, 0, 1].max() == pytest.approx(0.06, abs=5e-4)

@@ -1,14 +1,12 @@
-"""Airfoil sections as closed curves: the NACA 4- and 5-digit families, digits real-valued, and coordinate
-files.
+"""Airfoil sections by name, as closed curves: the NACA 4- and 5-digit families, digits real-valued.
 
 A closed curve is an (n, 2) float array that starts at the trailing edge, runs over the upper side to the
 leading edge and back along the lower side: counter-clockwise, chord along x, no point repeated (the last one
-joins the first). Where a coordinate file has a blunt trailing edge, the joining segment is that edge.
+joins the first).
 """
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,51 +148,3 @@ def _root(function: Callable[[float], float], p: float, low: float, high: float)
     if not 0 < p < 1 or function(low) * function(high) > 0:
         raise InputError("no camber line of the 5-digit family has its highest point there", seen=f"{20 * p:g}/20")
     return float(brentq(function, low, high, xtol=1e-12))
-
-
-def read_dat(path: Path) -> Curve:
-    """The closed curve (n, 2) of a coordinate file, Selig (once around) or Lednicer (two sides, counts above
-    them)."""
-    rows = _rows(path)
-    counts = rows[0]
-    if counts.min() > 1.5 and counts.sum() == len(rows) - 1:
-        upper = int(counts[0])
-        rows = np.concatenate([rows[1 : 1 + upper][::-1], rows[1 + upper :]])
-    return closed_curve(rows, str(path))
-
-
-def _rows(path: Path) -> Curve:
-    rows = []
-    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
-        words = line.replace(",", " ").split()
-        try:
-            values = [float(word) for word in words[:2]]
-        except ValueError:
-            values = []
-        if len(values) == 2 and len(words) <= 3:
-            rows.append(values)
-        elif words and rows:
-            raise InputError(f"{path}: line {number} is not a pair of coordinates", seen=line.strip()[:60])
-    table = np.array(rows, dtype=float).reshape(-1, 2)
-    if len(table) < 5:
-        raise InputError(f"{path}: too few coordinates for an airfoil", seen=f"{len(table)} points")
-    if not np.all(np.isfinite(table)):
-        raise InputError(f"{path}: coordinates that are not finite numbers")
-    return table
-
-
-def closed_curve(points: Curve, label: str) -> Curve:
-    """Points (n, 2) once around a section, in either direction and from any start, as a closed curve (see
-    above)."""
-    apart = np.linalg.norm(points - np.roll(points, 1, axis=0), axis=1) > 1e-9 * np.ptp(points, axis=0).max()
-    points = points[apart]
-    x, y = points.T
-    area = 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
-    if len(points) < 5 or abs(area) < 1e-9 * float(np.ptp(x)) ** 2:
-        raise InputError(f"{label}: the coordinates enclose no area", seen=f"{len(points)} distinct points")
-    if area < 0:
-        points = points[::-1]
-    # A blunt trailing edge has two rearmost points: the start is the one after which the curve runs forward.
-    rear = np.flatnonzero(points[:, 0] >= points[:, 0].max() - 1e-9 * np.ptp(points[:, 0]))
-    start = rear[np.argmax(points[rear, 1])]
-    return np.roll(points, -int(start), axis=0)

@@ -1,7 +1,6 @@
 """Bodies from files: any mesh format, airfoil coordinates and NACA names, as clean, outward surfaces."""
 
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,8 @@ import numpy as np
 import pyvista as pv
 
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh.airfoil import naca, naca_digits, read_dat
+from aerosurrogate.mesh.airfoil import naca, naca_digits
+from aerosurrogate.mesh.coordinates import is_section, named_in_folder, read_section
 from aerosurrogate.mesh.load import cell_sizes, load
 from aerosurrogate.mesh.orient import outward
 from aerosurrogate.mesh.stl import read_stl
@@ -23,7 +23,6 @@ MERGE = 1e-9  # of the length: points closer than this are one
 DEGENERATE = 1e-14  # of the length squared: faces smaller than this are none
 SURFACE_CELLS = (5, 6, 7, 8, 9, 22, 23, 28, 34)  # VTK's triangles, strips, polygons, quads, and quadratic ones
 LINES = (3, 4, 21)
-TECPLOT = re.compile(r"^\s*(VARIABLES|ZONE)\b", re.MULTILINE | re.IGNORECASE)  # its files end in .dat, as airfoils' do
 
 
 def read_surface(path: str | Path, units: str | None = None, patch: str | None = None) -> Surface:
@@ -80,6 +79,7 @@ def _raw(path: Path, patch: str | None) -> Surface:
         return read_volume(path).wall(patch)
     if not path.exists() and (digits := naca_digits(str(path))):
         return curve_surface(naca(digits), str(path))
+    path = named_in_folder(path) or path
     if not path.is_file():
         raise InputError("no such file", seen=path, remedy="give a mesh file, or an airfoil's name such as naca2412")
     if path.stat().st_size == 0:
@@ -87,8 +87,8 @@ def _raw(path: Path, patch: str | None) -> Surface:
     if path.suffix.lower() == ".stl":
         corners = read_stl(path)
         return Surface(corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3), path.stem, path)
-    if path.suffix.lower() in (".dat", ".txt") and not TECPLOT.search(path.read_text(errors="replace")):
-        return curve_surface(read_dat(path), path.stem, path)
+    if is_section(path):
+        return curve_surface(read_section(path), path.stem, path)
     return replace(skin(load(path), str(path)), name=path.stem, path=path)
 
 

@@ -15,7 +15,8 @@ from scipy.ndimage import map_coordinates
 
 from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
-from aerosurrogate.mesh.airfoil import naca, naca_digits, read_dat
+from aerosurrogate.mesh.airfoil import naca, naca_digits
+from aerosurrogate.mesh.coordinates import read_section
 from aerosurrogate.mesh.distance import nearest
 from aerosurrogate.mesh.kulfan import camber_line, half_thickness, kulfan
 from aerosurrogate.mesh.surface import Surface
@@ -147,7 +148,7 @@ def curve_of(design: Design) -> Array:
         return kulfan(t, c, CURVE_POINTS)
     if design.file is None or naca_digits(design.file):
         return naca(design.file or str(design.parameters["naca"]), CURVE_POINTS)
-    curve = read_dat(Path(design.file))
+    curve = read_section(Path(design.file))
     return (curve - [curve[:, 0].min(), 0.0]) / np.ptp(curve[:, 0])
 
 
