@@ -17,6 +17,7 @@ from aerosurrogate.mesh.distance import distance, inside
 from aerosurrogate.mesh.surface import Surface
 
 POINTS = {2: 5000, 3: 8000}  # of the surroundings
+WAKE = (70, 25)  # points along and across the wake of a section
 PLANE_CELLS = (200, 56)  # along and up
 ON_WALL = 1e-6  # body lengths: points nearer than this are on the skin
 _SEED = 2
@@ -53,6 +54,8 @@ def cells(surface: Surface, stream: Conditions, grid: tuple[int, ...] | None = N
     cloud = surroundings.around(box, scaled, POINTS[surface.dimension], _SEED)
     points = cloud.points * stream.length
     if surface.dimension == 2:
+        points = np.concatenate([points, _wake(stream)])
+        points = points[np.all((points > low) & (points < high), axis=1)]
         return [_outside(surface, stream, SURROUNDINGS, *_triangulated(points, surface, low, high))]
     places = Places(
         points=points.astype(np.float32),
@@ -101,6 +104,16 @@ def _outside(surface: Surface, stream: Conditions, code: int, points: Floats, co
     used, index = np.unique(corners, return_inverse=True)
     corners, points = index.reshape(corners.shape).astype(np.int64), points[used]
     return QueryCells(code, points, corners, places_at(surface, stream, points[corners].mean(axis=1))[0])
+
+
+def _wake(stream: Conditions) -> Floats:
+    """Rows of points (n, 2) across the wake of a section, which scattered ones would show as a string of beads."""
+    along = np.geomspace(0.03, 3.03, WAKE[0]) - 0.026  # chords behind the trailing edge
+    across = np.linspace(-1.0, 1.0, WAKE[1])
+    middle = np.tan(np.radians(stream.alpha)) * along**2 / (along + 1.0)  # from the chord to the stream's direction
+    width = 0.03 + 0.14 * along
+    y = middle[:, None] + width[:, None] * across * np.sqrt(np.abs(across))
+    return np.stack([np.broadcast_to(1.0 + along[:, None], y.shape), y], axis=-1).reshape(-1, 2) * stream.length
 
 
 def _triangulated(points: Floats, surface: Surface, low: Floats, high: Floats) -> tuple[Floats, Ints]:

@@ -15,7 +15,7 @@ import numpy as np
 from aerosurrogate import __version__, console
 from aerosurrogate.coeffs import Ranking, agreement, assumptions
 from aerosurrogate.flow_fields import FlowFields, Row
-from aerosurrogate.viz.page import body_figure, embedded, rounded, section_figure
+from aerosurrogate.viz.page import embedded, field_figures, rounded
 from aerosurrogate.viz.render import Shot, render
 from aerosurrogate.viz.source import Scale, Source
 from aerosurrogate.writing import write_text
@@ -50,7 +50,7 @@ def page(ranking: Ranking, sources: dict[str, Source]) -> str:
     best = sources[rows[0]["file"]]
     scale = Scale.over(*(source.values for source in sources.values()))
     pictures = _pictures([sources[row["file"]] for row in rows], scale)
-    turn = body_figure(best, 520) if best.surface.dimension == 3 else section_figure(best)
+    turn = field_figures(best)[0]
     sections = [
         f"<p class=assumed>{html.escape(assumptions(ranking.reference))}</p>",
         _table(rows, pictures, with_truth=bool(ranking.truth)),

@@ -1,6 +1,7 @@
 """Interactive pages: one HTML file each, with everything in it."""
 
 import html
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,39 +9,55 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate.flow_fields import PLANE, SURROUNDINGS
 from aerosurrogate.viz import history as runs
+from aerosurrogate.viz.planes import FlowPlane, flow_plane
+from aerosurrogate.viz.render import VIEWS
+from aerosurrogate.viz.skin import corner_values, edges, thinned
 from aerosurrogate.viz.source import Difference, Scale, Source
-from aerosurrogate.viz.views import plane_of
 
 _SCALES = {"RdBu_r": "RdBu_r", "viridis": "Viridis"}
 _AXIS = {"visible": False, "showbackground": False}
+_UNLIT = {"ambient": 1.0, "diffuse": 0.0, "specular": 0.0, "roughness": 1.0, "fresnel": 0.0}  # colours mean values
+MOST = 60_000  # triangles of a skin in a page: some 1.2 MB
+_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 1.2em; color: #222 }
+h1 { font-size: 1.15em; font-weight: 600 }
+.figures { display: grid; grid-template-columns: minmax(0, 1fr); gap: 1em }
+@media (min-width: 900px) { .two { grid-template-columns: minmax(0, 3fr) minmax(0, 2fr) } }
+"""
 
 
 def field(source: Source) -> str:
-    figure = section_figure(source) if source.surface.dimension == 2 else body_figure(source)
-    return document(figure, source.title)
+    return document(field_figures(source), source.title)
+
+
+def field_figures(source: Source) -> list[Any]:
+    """What there is to see of a source: its skin in 3D, or the flow around a section and the values along it."""
+    plane = flow_plane(source)
+    if source.surface.dimension == 3:
+        return [body_figure(source, plane=plane)]
+    flow = [] if plane is None else [plane_figure(plane)]
+    return flow if source.in_air else [*flow, _curves_figure([("", source.values)], source, source.label)]
 
 
 def error(compared: Difference) -> str:
     predicted = compared.predicted
-    title = f"{predicted.name}: relative L2 error {compared.relative:.3f}"
+    title = f"{predicted.title}   relative L2 error {compared.relative:.3f}"
     if predicted.surface.dimension == 2:
-        figure = _curves_figure(
-            [("prediction", predicted.values), ("reference", compared.true)], predicted, predicted.label
-        )
-        return document(figure, title)
+        curves = [("prediction", predicted.values), ("reference", compared.true)]
+        return document([_curves_figure(curves, predicted, predicted.label)], title)
     choices = {"prediction": predicted.values, "reference": compared.true, "difference": compared.error}
-    return document(_switched(predicted, choices, predicted.label), title)
+    return document([_switched(predicted, choices, predicted.label)], title)
 
 
 def slices(source: Source) -> str:
     from aerosurrogate.viz.slices import weights
 
     shown = dict(weights(source))
+    title = f"{source.name}: learned slices"
     if source.surface.dimension == 2:
-        return document(_curves_figure(list(shown.items()), source, "slice weight"), source.name)
-    return document(_switched(source, shown, "slice weight"), f"{source.name}: learned slices")
+        return document([_curves_figure(list(shown.items()), source, "slice weight")], title)
+    return document([_switched(source, shown, "slice weight")], title)
 
 
 def history(folders: Sequence[Path]) -> str:
@@ -52,102 +69,76 @@ def history(folders: Sequence[Path]) -> str:
             if key != "learning_rate":
                 figure.add_scatter(x=steps, y=values, name=f"{folder.resolve().name}: {key}", mode="lines")
     figure.update_layout(xaxis_title="step", yaxis={"title": "loss", "type": "log", "exponentformat": "power"})
-    return document(figure, "training history")
+    return document([figure], "training history")
 
 
-def body_figure(source: Source, height: int = 640) -> Any:
-    """The coloured skin, to be turned, and the speed in the middle plane, to be switched on in the legend."""
+def body_figure(source: Source, *, plane: FlowPlane | None = None, scale: Scale | None = None, most: int = MOST) -> Any:
+    """The coloured skin, to be turned, and the flow in the middle plane, to be switched on in the legend."""
     import plotly.graph_objects as go
 
-    figure = go.Figure([_skin(source, source.values, Scale.over(source.values), plain(source.label))])
-    plane = plane_of(source, PLANE)
-    if plane is not None and source.solution is not None:
-        size = np.linalg.norm(plane.arrays["U"], axis=1) / source.solution.conditions.speed
-        triangles = plane.cells[:, [0, 1, 2, 0, 2, 3]].reshape(-1, 3)
-        scale = Scale(0.0, float(np.quantile(size, 0.995)), signed=False)
-        bar = {"title": {"text": "speed over free stream", "side": "right"}, "x": 1.1, "len": 0.8}
-        figure.add_trace(
-            _triangles(plane.points, triangles, np.repeat(size, 2), scale, bar, "middle plane", visible="legendonly")
+    figure = go.Figure()
+    if source.in_air:
+        figure.add_trace(_skin(source, source.values, Scale(0.0, 1.0, signed=False), "", most, colour="#c9ccd1"))
+    else:
+        figure.add_trace(_skin(source, source.values, scale or Scale.over(source.values), source.label, most))
+    figure.add_trace(_edge_lines(source))
+    if plane is not None:
+        for trace in _plane_traces(plane, shown=source.in_air):
+            figure.add_trace(trace)
+    return _staged(figure, source)
+
+
+def plane_figure(plane: FlowPlane) -> Any:
+    """The flow around a section as a map with streamlines."""
+    import plotly.graph_objects as go
+
+    scale = plane.scale
+    bar = {"title": plane.label, "orientation": "h", "y": -0.22, "yanchor": "top", "len": 0.8, "thickness": 14}
+    figure = go.Figure(
+        go.Heatmap(
+            x=_light(plane.x), y=_light(plane.y), z=_light(plane.values), colorscale=_SCALES[scale.map], colorbar=bar,
+            zmin=scale.low, zmax=scale.high, hovertemplate="%{z:.4g}<extra></extra>",
         )
-    return _staged(figure, source, height)
-
-
-def section_figure(source: Source) -> Any:
-    """Values over x/c, and the speed around the section where it is known."""
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
-    curves = _curves_figure([("", source.values)], source, source.label)
-    around = plane_of(source, SURROUNDINGS)
-    if around is None or source.solution is None:
-        return curves
-    figure = make_subplots(1, 2, column_widths=[0.6, 0.4], horizontal_spacing=0.1)
-    figure.update_layout(template="plotly_white")
-    body, speed = source.solution.body, source.solution.conditions.speed
-    size = np.linalg.norm(around.arrays["U"], axis=1) / speed
-    x, y, shown = _image_of(body.to_model(around.points[around.cells].mean(axis=1)) / body.length, size)
-    bar = {"title": "speed over free stream", "orientation": "h", "x": 0.29, "y": -0.32, "len": 0.5, "thickness": 14}
-    picture = go.Heatmap(
-        x=x, y=y, z=shown, colorscale="Viridis", zsmooth="best", colorbar=bar, zmin=0,
-        hovertemplate="%{z:.3f}<extra></extra>",
     )  # fmt: skip
-    figure.add_trace(picture, 1, 1)
-    outline = body.to_model(body.surface.corners.reshape(-1, 2)) / body.length
-    lines = _chained(outline.reshape(-1, 2, 2))
-    figure.add_trace(
-        go.Scatter(
-            x=rounded(lines[:, 0]), y=rounded(lines[:, 1]), mode="lines", fill="toself", fillcolor="#ddd",
-            line={"color": "black", "width": 1.5}, showlegend=False, hoverinfo="skip",
-        ), 1, 1,
-    )  # fmt: skip
-    for trace in curves.data:
-        figure.add_trace(trace, 1, 2)
-    figure.update_xaxes(title="x / c")
-    figure.update_yaxes(title="y / c", scaleanchor="x", constrain="domain", row=1, col=1)
-    figure.update_xaxes(constrain="domain", row=1, col=1)
-    figure.update_layout(height=520, legend={"x": 0.98, "y": 0.98, "xanchor": "right"})
-    figure.update_yaxes(title=plain(source.label), autorange=_direction(source), row=1, col=2)
+    for lines, colour, width in (
+        (plane.streamlines(1.6), "rgba(255,255,255,0.6)", 1),
+        (list(plane.outline), "black", 1.5),
+    ):
+        x, y = _broken(lines).T
+        line = {"color": colour, "width": width}
+        figure.add_scatter(x=_light(x), y=_light(y), mode="lines", line=line, hoverinfo="skip", showlegend=False)
+    across, upward = plane.axis_titles
+    span = ([float(axis[0]), float(axis[-1])] for axis in (plane.x, plane.y))
+    for update, title, reach in zip((figure.update_xaxes, figure.update_yaxes), (across, upward), span, strict=True):
+        update(title=title, range=reach, constrain="domain", showgrid=False, zeroline=False)
+    figure.update_yaxes(scaleanchor="x")
+    figure.update_layout(template="plotly_white", plot_bgcolor="#ccc", height=500)
     return figure
 
 
-def _image_of(centres: NDArray, values: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-    """Scattered values around a section on a regular grid of chords: x, y and the values, three digits each."""
-    from scipy.interpolate import LinearNDInterpolator
-
-    x, y = np.linspace(-0.5, 1.6, 211), np.linspace(-0.6, 0.6, 121)
-    return x.round(3), y.round(3), LinearNDInterpolator(centres, values)(*np.meshgrid(x, y)).round(3)
-
-
-def _chained(segments: NDArray) -> NDArray:
-    """Segments (m, 2, 2) of a closed outline as one line (n, 2), each starting where another ends."""
-    after = {tuple(np.round(start, 9)): end for start, end in segments}
-    line = [segments[0, 0]]
-    while len(line) <= len(segments) and tuple(np.round(line[-1], 9)) in after:
-        line.append(after.pop(tuple(np.round(line[-1], 9))))
-    return np.array(line)
-
-
-def document(figure: Any, title: str) -> str:
+def document(figures: Sequence[Any], title: str) -> str:
     """A page that opens offline: the library is in it."""
-    figure.update_layout(template="plotly_white", margin={"l": 60, "r": 20, "t": 20, "b": 50})
-    body = embedded(figure)
+    for figure in figures:
+        flat = not figure.layout.scene.camera.eye.x
+        figure.update_layout(template="plotly_white")
+        if flat:
+            figure.update_layout(margin={"l": 60, "r": 20, "t": 20, "b": 50}, height=figure.layout.height or 480)
+    parts = "".join(f"<div>{embedded(figure, library=n == 0)}</div>" for n, figure in enumerate(figures))
+    title, layout = title.replace("   ", " · "), "two" if len(figures) > 1 else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>{html.escape(plain(title))}</title><link rel='icon' href='data:,'>"
-        "<style>body{font:15px/1.45 system-ui,sans-serif;margin:1.2em;color:#222}h1{font-size:1.15em;font-weight:600}"
-        f"</style></head><body><h1>{html.escape(plain(title))}</h1>{body}</body></html>\n"
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{html.escape(title)}</title><link rel='icon' href='data:,'><style>{_STYLE}</style></head>"
+        f"<body><h1>{html.escape(title)}</h1><div class='figures {layout}'>{parts}</div></body></html>\n"
     )
 
 
 def embedded(figure: Any, *, library: bool = True) -> str:
     """A figure as a part of a page; one of them has to bring the library along."""
     tools = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d"]}
-    return str(figure.to_html(full_html=False, include_plotlyjs=library, config=tools))
-
-
-def plain(text: str) -> str:
-    """A label without the formula marks that matplotlib understands."""
-    return text.replace("$C_p$", "Cp").replace("$C_d$", "Cd").replace("$C_l$", "Cl")
+    # A scene as wide as it is on a page of any width shows the whole body.
+    height = "min(640px, 60vw)" if figure.layout.height is None else f"{figure.layout.height}px"
+    return str(figure.to_html(full_html=False, include_plotlyjs=library, config=tools, default_height=height))
 
 
 def rounded(values: NDArray) -> NDArray:
@@ -157,35 +148,112 @@ def rounded(values: NDArray) -> NDArray:
     return np.round(values, 5 - int(np.ceil(np.log10(reach)))) if reach > 0 else values
 
 
-def _skin(source: Source, values: NDArray, scale: Scale, label: str, **more: Any) -> Any:
-    bar = {"title": {"text": label, "side": "right"}, "len": 0.8}
-    return _triangles(source.surface.points, source.surface.cells, values, scale, bar, "skin", **more)
+def _light(values: NDArray) -> NDArray:
+    """As little of a file as the eye needs."""
+    return np.asarray(values, dtype=np.float32)
 
 
-def _triangles(
-    points: NDArray, cells: NDArray, values: NDArray, scale: Scale, bar: dict[str, Any], name: str, **more: Any
+def _skin(
+    source: Source, values: NDArray, scale: Scale, label: str, most: int = MOST, colour: str | None = None, **more: Any
 ) -> Any:
+    """The skin's triangles, with values that run smoothly between them except across the body's own edges."""
     import plotly.graph_objects as go
 
-    x, y, z = rounded(points).T
-    i, j, k = cells.astype(np.int32).T
+    surface, values = thinned(source.surface, values, most)
+    corner = corner_values(surface, values)
+    # Corners that share their place and their value are one point of the page.
+    rows = np.column_stack([surface.corners.reshape(-1, 3), corner.ravel()]).astype(np.float32)
+    points, cells = np.unique(rows, axis=0, return_inverse=True)
+    i, j, k = cells.reshape(-1, 3).astype(np.uint16 if len(points) < 2**16 else np.uint32).T
+    x, y, z, shown = points.T
+    look: dict[str, Any] = {"color": colour} if colour else {
+        "intensity": shown, "cmin": scale.low, "cmax": scale.high, "colorscale": _SCALES[scale.map],
+        "colorbar": _bar(label),
+        "hovertemplate": "%{intensity:.4g}<extra></extra>",
+    }  # fmt: skip
     return go.Mesh3d(
-        x=x, y=y, z=z, i=i, j=j, k=k, intensity=rounded(values), intensitymode="cell", cmin=scale.low, cmax=scale.high,
-        colorscale=_SCALES[scale.map], colorbar=bar, name=name, showlegend=True, flatshading=False,
-        lighting={"ambient": 0.65, "diffuse": 0.6, "specular": 0.05},
-        hovertemplate="%{x:.3f}, %{y:.3f}, %{z:.3f} m<extra></extra>", **more,
+        x=x,
+        y=y,
+        z=z,
+        i=i,
+        j=j,
+        k=k,
+        name="skin",
+        showlegend=True,
+        lighting=_UNLIT if not colour else None,
+        **look,
+        **more,
+    )
+
+
+def _bar(label: str) -> dict[str, Any]:
+    return {"title": {"text": "<br>".join(textwrap.wrap(label, 12)), "side": "top"}, "len": 0.8, "thickness": 16}
+
+
+def _edge_lines(source: Source) -> Any:
+    import plotly.graph_objects as go
+
+    middle = source.surface.bounds.mean(axis=0)
+    outward = middle + 1.002 * (edges(source.surface.corners) - middle)  # or they would lie half below the skin
+    x, y, z = _light(_broken(list(outward))).T
+    line = {"color": "rgba(48,52,58,0.5)", "width": 1.5}
+    return go.Scatter3d(x=x, y=y, z=z, mode="lines", line=line, hoverinfo="skip", name="edges", showlegend=False)
+
+
+def _plane_traces(plane: FlowPlane, shown: bool) -> list[Any]:
+    """The middle plane and its streamlines in space."""
+    import plotly.graph_objects as go
+    from scipy.ndimage import binary_erosion
+
+    scale, visible = plane.scale, True if shown else "legendonly"
+    flat = np.stack(np.meshgrid(plane.x, plane.y), axis=-1)
+    x, y, z = plane.in_file(flat.reshape(-1, 2)).T.reshape(3, *plane.values.shape)
+    bar = _bar(plane.label) | {"x": 0.0, "xanchor": "left"}
+    gap = np.where(binary_erosion(plane.covered, iterations=2), np.nan, 0.0)  # its rim hides below the skin
+    sheet = go.Surface(
+        x=_light(x + gap), y=_light(y + gap), z=_light(z + gap), surfacecolor=_light(plane.everywhere), cmin=scale.low,
+        cmax=scale.high, colorscale=_SCALES[scale.map], colorbar=bar, lighting=_UNLIT, name=plane.title,
+        showlegend=True, hovertemplate="%{surfacecolor:.4g}<extra></extra>", visible=visible,
     )  # fmt: skip
+    lines = _broken([plane.in_file(line) for line in plane.streamlines((2.0, 1.0))])
+    line = {"color": "white", "width": 1.5}
+    streams = go.Scatter3d(
+        **dict(zip("xyz", _light(lines).T, strict=True)), mode="lines", line=line, hoverinfo="skip",
+        name="streamlines", visible=visible,
+    )  # fmt: skip
+    return [sheet, streams]
 
 
-def _staged(figure: Any, source: Source, height: int) -> Any:
-    axes = source.axes
-    eye = -1.6 * axes.flow - 1.6 * axes.side + 0.8 * axes.up
-    camera = {"eye": dict(zip("xyz", eye.tolist(), strict=True)), "up": dict(zip("xyz", axes.up.tolist(), strict=True))}
-    scene = {"aspectmode": "data", "camera": camera, "xaxis": _AXIS, "yaxis": _AXIS, "zaxis": _AXIS}
-    legend = {"orientation": "h", "y": 1.02}
-    figure.update_layout(scene=scene, height=height, legend=legend, showlegend=len(figure.data) > 1)
-    figure.update_layout(margin={"l": 0, "r": 0, "t": 0, "b": 0})
+def _broken(lines: Sequence[NDArray]) -> NDArray:
+    """Lines (n, d) one after the other as one (m, d), with a row of NaN between them."""
+    if not len(lines):
+        return np.empty((0, 3))
+    gap = np.full((1, lines[0].shape[1]), np.nan)
+    return np.concatenate([part for line in lines for part in (line, gap)])
+
+
+def _staged(figure: Any, source: Source) -> Any:
+    cameras = {name: _camera(source, name) for name in VIEWS}
+    scene = {"aspectmode": "data", "camera": cameras["front"], "xaxis": _AXIS, "yaxis": _AXIS, "zaxis": _AXIS}
+    scene |= {"dragmode": "orbit"}
+    buttons = [
+        {"label": name, "method": "relayout", "args": [{"scene.camera": camera}]} for name, camera in cameras.items()
+    ]
+    menu = {"buttons": buttons, "direction": "down", "x": 0.0, "y": 1.0, "xanchor": "left", "yanchor": "top"}
+    legend = {"orientation": "h", "x": 1.0, "xanchor": "right", "y": 0.0, "yanchor": "bottom"}
+    figure.update_layout(scene=scene, legend=legend, updatemenus=[menu])
+    figure.update_layout(showlegend=sum(trace.showlegend is not False for trace in figure.data) > 1)
+    figure.update_layout(margin={"l": 0, "r": 0, "t": 0, "b": 0}, uirevision="view")
     return figure
+
+
+def _camera(source: Source, view: str) -> dict[str, Any]:
+    axes = source.axes
+    share = np.array(VIEWS[view]) / np.linalg.norm(VIEWS[view])
+    eye = (2.1 if view in ("front", "rear") else 1.9) * (share @ np.stack([axes.flow, axes.side, axes.up]))
+    up = {"top": axes.side, "underbody": -axes.side}.get(view, axes.up)
+    named = {"eye": eye, "up": up, "center": np.zeros(3)}
+    return {key: dict(zip("xyz", vector.tolist(), strict=True)) for key, vector in named.items()}
 
 
 def _switched(source: Source, choices: dict[str, NDArray], label: str) -> Any:
@@ -194,15 +262,16 @@ def _switched(source: Source, choices: dict[str, NDArray], label: str) -> Any:
 
     scales = {name: Scale.over(values) for name, values in choices.items()}
     traces = [
-        _skin(source, values, scales[name], label, visible=number == 0)
+        _skin(source, values, scales[name], label, MOST // len(choices), visible=number == 0)
         for number, (name, values) in enumerate(choices.items())
     ]
-    figure = _staged(go.Figure(traces), source, 640)
+    figure = _staged(go.Figure([*traces, _edge_lines(source)]), source)
     buttons = [
-        {"label": name, "method": "update", "args": [{"visible": [n == number for n in range(len(choices))]}]}
+        {"label": name, "method": "update", "args": [{"visible": [*(n == number for n in range(len(choices))), True]}]}
         for number, name in enumerate(choices)
     ]
-    figure.update_layout(updatemenus=[{"buttons": buttons, "x": 0.02, "y": 0.98, "xanchor": "left"}], showlegend=False)
+    shown = {"buttons": buttons, "x": 0.0, "y": 0.9, "xanchor": "left", "yanchor": "top"}
+    figure.update_layout(updatemenus=[figure.layout.updatemenus[0], shown], showlegend=False)
     return figure
 
 
@@ -220,7 +289,7 @@ def _curves_figure(curves: Sequence[tuple[str, NDArray]], source: Source, label:
             words = f"{name} {'upper' if upper else 'lower'} side".strip()
             line = {"dash": dash, "color": _COLOURS[number % len(_COLOURS)]}
             figure.add_scatter(x=rounded(x), y=rounded(values[side][order]), name=words, mode="lines", line=line)
-    yaxis = {"title": plain(label), "autorange": _direction(source)}
+    yaxis = {"title": label, "autorange": _direction(source)}
     figure.update_layout(template="plotly_white", xaxis_title="x / c", yaxis=yaxis)
     return figure
 

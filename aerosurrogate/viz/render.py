@@ -1,7 +1,8 @@
-"""Shaded pictures of bodies, without a display.
+"""Pictures of bodies, without a display.
 
-VTK draws them off-screen in a process of its own, because where no OpenGL works VTK may end the process it runs in.
-Then, and only then, the triangles are drawn by matplotlib, back to front.
+Colours mean values, so no lamp changes them: what gives a body its form are its edges and its outline. VTK draws
+off-screen in a process of its own, because where no OpenGL works VTK may end the process it runs in. Then, and only
+then, the triangles are drawn by matplotlib, back to front.
 """
 
 import atexit
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from aerosurrogate import console
 from aerosurrogate.conditions import FlowAxes
+from aerosurrogate.viz.skin import edges
 
 Image = NDArray[np.uint8]  # (height, width, 3)
 VIEWS = {  # where the eye is, in shares of (flow, side, up)
@@ -25,7 +27,11 @@ VIEWS = {  # where the eye is, in shares of (flow, side, up)
     "rear": (1.0, -0.85, 0.45),
     "side": (0.0, -1.0, 0.0),
     "top": (0.0, 0.0, 1.0),
+    "underbody": (0.0, 0.0, -1.0),
+    "head on": (-1.0, 0.0, 0.0),
+    "from behind": (1.0, 0.0, 0.0),
 }
+_LINES = "#30343a"
 _MARGIN = 1.04
 _VTK_SECONDS = 120.0  # for one picture: the first one compiles shaders
 
@@ -35,7 +41,7 @@ class Shot:
     """One view of one coloured body."""
 
     corners: NDArray[np.float32]  # (m, 3, 3) triangles, m
-    colours: NDArray[np.uint8]  # (m, 3) of the triangles
+    colours: NDArray[np.uint8]  # (m, 3) of the triangles, or (m, 3, 3) of their corners
     eye: tuple[float, float, float]  # direction from the body to the eye
     up: tuple[float, float, float]
     size: tuple[int, int]  # width, height in pixels
@@ -44,7 +50,7 @@ class Shot:
     def of(cls, corners: NDArray, colours: NDArray, view: str, axes: FlowAxes, size: tuple[int, int]) -> "Shot":
         along, across, height = VIEWS[view]
         eye = along * axes.flow + across * axes.side + height * axes.up
-        up = axes.side if view == "top" else axes.up
+        up = axes.side if view == "top" else -axes.side if view == "underbody" else axes.up
         return cls(np.asarray(corners, np.float32), np.asarray(colours, np.uint8), tuple(eye), tuple(up), size)
 
 
@@ -108,18 +114,19 @@ def _by_vtk(shot: Shot) -> Image:
     import pyvista as pv
 
     _, upward, towards, centre, half = _camera(shot)
-    # Triangles that share their corners share their shading too, up to a sharp edge.
-    points, corner = np.unique(shot.corners.reshape(-1, 3), axis=0, return_inverse=True)
-    body = pv.PolyData.from_regular_faces(points, corner.reshape(-1, 3))
-    body.cell_data["rgb"] = shot.colours
+    points = shot.corners.reshape(-1, 3)
+    colours = shot.colours if shot.colours.ndim == 3 else np.repeat(shot.colours[:, None], 3, axis=1)
+    body = pv.PolyData.from_regular_faces(points, np.arange(len(points)).reshape(-1, 3))
+    body.point_data["rgb"] = colours.reshape(-1, 3)
     plotter: Any = pv.Plotter(off_screen=True, window_size=list(shot.size), lighting="none")
     plotter.set_background("white")
-    plotter.add_mesh(
-        body, scalars="rgb", rgb=True, smooth_shading=True, split_sharp_edges=True, feature_angle=35, ambient=0.58,
-        diffuse=0.5, specular=0.05, show_scalar_bar=False,
-    )  # fmt: skip
-    lamp = pv.Light(light_type="camera light", position=(-0.5, 0.8, 1.0), intensity=0.9)
-    plotter.add_light(lamp)
+    plotter.add_mesh(body, scalars="rgb", rgb=True, lighting=False, show_scalar_bar=False)
+    lines = edges(shot.corners, towards)
+    if len(lines):
+        nearer = lines.reshape(-1, 3) + 0.004 * half * towards  # or the faces beside them would cover them
+        ends = np.arange(len(nearer)).reshape(-1, 2)
+        drawn = pv.PolyData(nearer, lines=np.insert(ends, 0, 2, axis=1).ravel())
+        plotter.add_mesh(drawn, color=_LINES, opacity=0.45, line_width=1.2, lighting=False)
     plotter.enable_anti_aliasing("ssaa")
     plotter.camera.parallel_projection = True
     reach = 4 * float(np.linalg.norm(np.ptp(points, axis=0))) + 1e-6
@@ -138,12 +145,8 @@ def _by_matplotlib(shot: Shot) -> Image:
 
     right, upward, towards, centre, half = _camera(shot)
     corners = shot.corners.astype(float) - centre
-    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
     order = np.argsort((corners @ towards).mean(axis=1))
-    lamp = -0.5 * right + 0.8 * upward + 1.0 * towards
-    light = np.clip(0.55 + 0.5 * np.abs(normals @ (lamp / np.linalg.norm(lamp))), 0, 1)
-    colours = np.clip(shot.colours / 255.0 * light[:, None], 0, 1)
+    colours = (shot.colours if shot.colours.ndim == 2 else shot.colours.mean(axis=1)) / 255.0
     flat = np.stack([corners @ right, corners @ upward], axis=-1)  # (m, 3, 2)
     width, height = shot.size
     figure = Figure(figsize=(width / 100, height / 100), dpi=100)

@@ -11,18 +11,21 @@ from aerosurrogate import flow_fields
 from aerosurrogate.conditions import FlowAxes, StreamOptions
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import UNITS, FlowFields
+from aerosurrogate.mesh.distance import nearest
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.predict import STILL_ON_WALLS
 from aerosurrogate.pressure_files import PRESSURES, find_array, holds_pressure, read_solved, source_of
 
 LABELS = {
-    "Cp": "pressure coefficient $C_p$",
+    "Cp": "pressure coefficient Cp",
     "p": "pressure",
     "U": "speed",
     "wallShearStress": "wall shear",
     "nut": "turbulent viscosity",
 }
+SAME_BODY = 0.008  # of its length: how far apart two meshes of one body may lie
 Floats = NDArray[np.float64]
 
 
@@ -49,11 +52,11 @@ class Scale:
         return "RdBu_r" if self.signed else "viridis"
 
     def colours(self, values: NDArray) -> NDArray[np.uint8]:
-        """RGB (n, 3) of values (n,)."""
+        """RGB (..., 3) of values of any shape."""
         import matplotlib
 
         place = (np.nan_to_num(values) - self.low) / (self.high - self.low)
-        return (matplotlib.colormaps[self.map](np.clip(place, 0, 1))[:, :3] * 255).astype(np.uint8)
+        return (matplotlib.colormaps[self.map](np.clip(place, 0, 1))[..., :3] * 255).astype(np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,18 +72,30 @@ class Source:
     solution: FlowFields | None = None  # where the stream is known too
 
     @property
+    def in_air(self) -> bool:
+        """Whether the field lives in the air and is nothing on the skin."""
+        return self.field in STILL_ON_WALLS
+
+    @property
     def label(self) -> str:
-        words = LABELS.get(self.field, self.field)
-        return words if self.unit in ("", "-") else f"{words} ({self.unit})"
+        return labelled(LABELS.get(self.field, self.field), self.unit)
 
     @property
     def title(self) -> str:
+        """The design, the stream and what came of it."""
         if self.solution is None:
             return self.name
         row = self.solution.row()
         alpha = f", {row['alpha']:g}°" if self.surface.dimension == 2 else ""
         trust = f"   trust: {row['trust']}" if row["trust"] else ""
-        return f"{self.name}   $C_d$ {row['cd']:.4f}   $C_l$ {row['cl']:.4f}   at {row['speed']:g} m/s{alpha}{trust}"
+        return (
+            f"{self.name}   Re {row['reynolds'] / 1e6:.3g} million, {row['speed']:.4g} m/s{alpha}   "
+            f"Cd {row['cd']:.4f}   Cl {row['cl']:.4f}{trust}"
+        )
+
+
+def labelled(words: str, unit: str) -> str:
+    return words if unit in ("", "-") else f"{words} ({unit})"
 
 
 def open_source(file: str, field: str | None = None, stream: StreamOptions | None = None) -> Source:
@@ -95,11 +110,18 @@ def open_source(file: str, field: str | None = None, stream: StreamOptions | Non
         return _plain(file, field)
     arrays = solution.with_pressure_coefficient(solution.skin)
     name = field or "Cp"
+    if name in STILL_ON_WALLS:
+        if not any(name in region.arrays for region in solution.around):
+            remedy = "predict it with its surroundings: aerosurrogate predict without --surface-only"
+            raise InputError(f"{file}: holds no {name} around the body", seen=f"--field {name}", remedy=remedy)
+        arrays = arrays | {name: np.zeros(len(solution.body.surface.cells))}
     if name not in arrays:
-        raise InputError(f"{file}: no such field on the skin", seen=name, remedy=f"give --field {'|'.join(arrays)}")
+        known = dict.fromkeys([*arrays, *(key for region in solution.around for key in region.arrays)])
+        raise InputError(f"{file}: no such field", seen=name, remedy=f"give --field {'|'.join(known)}")
     body = solution.body
-    axes = body.wind_axes(solution.conditions)
-    return Source(body.name, body.surface, axes, name, UNITS.get(name, ""), _scalar(arrays[name]), solution)
+    # The design's name is what it was predicted from; the file of its fields may be called anything.
+    design, axes = body.surface.name or body.name, body.wind_axes(solution.conditions)
+    return Source(design, body.surface, axes, name, UNITS.get(name, ""), _scalar(arrays[name]), solution)
 
 
 def _plain(file: str, field: str | None) -> Source:
@@ -150,9 +172,10 @@ class Difference:
 
 
 def difference(predicted: Source, reference: str) -> Difference:
-    """The prediction against a reference: face by face on the same skin, else against the nearest face."""
-    from scipy.spatial import cKDTree
-
+    """The prediction against a reference of the same body, at the nearest faces."""
+    if predicted.in_air:
+        remedy = "give --field Cp, p or wallShearStress"
+        raise InputError("errors are drawn on the skin", seen=f"--field {predicted.field}", remedy=remedy)
     stream = None
     if predicted.solution is not None:
         given = predicted.solution.conditions
@@ -162,11 +185,15 @@ def difference(predicted: Source, reference: str) -> Difference:
     true = open_source(reference, predicted.field, stream)
     if true.surface.dimension != predicted.surface.dimension:
         raise InputError("the reference has another dimension than the file", seen=reference)
-    apart, nearest = cKDTree(true.surface.centres).query(predicted.surface.centres)
-    if float(np.median(apart)) > 0.05 * predicted.surface.length:
-        remedy = "give the same body in the same axes and units"
-        raise InputError("the reference is another body", seen=f"{float(np.median(apart)):.3g} m away", remedy=remedy)
-    return Difference(predicted, true.values[nearest], true)
+    to_true = nearest(true.surface, predicted.surface.centres)
+    back = nearest(predicted.surface, true.surface.centres).distance
+    apart = max(float(np.quantile(d, 0.99)) for d in (to_true.distance, back))
+    if apart > SAME_BODY * predicted.surface.length:
+        remedy = (
+            "an error needs the same body in the same axes and units; two designs are compared by --kind difference"
+        )
+        raise InputError("the reference is another body", seen=f"skins {apart:.3g} m apart", remedy=remedy)
+    return Difference(predicted, true.values[to_true.cells], true)
 
 
 def _name(axis: NDArray) -> str:

@@ -1,22 +1,31 @@
-"""Figures of fields and errors: shaded bodies and flat sections, laid out with their titles and colour bars."""
+"""Figures of fields and errors: bodies and flat sections, laid out with their titles and colour bars."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from aerosurrogate.flow_fields import PLANE, SURROUNDINGS, Region
+from aerosurrogate.viz.planes import FlowPlane, flow_plane
 from aerosurrogate.viz.render import Shot, render
+from aerosurrogate.viz.skin import corner_values
 from aerosurrogate.viz.source import Difference, Scale, Source
 
 DPI = 110
 WIDE, BROAD = (900, 480), (900, 330)
-_CLOSE_UP = ((-0.35, 1.45), (-0.55, 0.55))  # chords: what is shown of the flow around a section
+_PLACES = {  # of the views of one body: the picture's size, its row, and its columns of twelve
+    "front": (WIDE, 0, slice(0, 6)),
+    "rear": (WIDE, 0, slice(6, 12)),
+    "head on": ((420, 330), 1, slice(0, 3)),
+    "side": (BROAD, 1, slice(3, 9)),
+    "from behind": ((420, 330), 1, slice(9, 12)),
+    "top": (BROAD, 2, slice(0, 6)),
+    "underbody": (BROAD, 2, slice(6, 12)),
+}
 
 
 def field(sources: Sequence[Source]) -> Figure:
@@ -41,12 +50,12 @@ def new_figure(width: float, height: float, title: str) -> Figure:
     return figure
 
 
-def colour_bar(figure: Figure, scale: Scale, label: str, where: Any, *, horizontal: bool = True) -> None:
+def colour_bar(figure: Any, scale: Scale, label: str, where: Any, *, horizontal: bool = True) -> None:
     """A bar of its own space: beside or below the axes `where`, never over them."""
     shades = ScalarMappable(Normalize(scale.low, scale.high), scale.map)
     place = {"location": "bottom", "aspect": 45, "shrink": 0.7} if horizontal else {"location": "right", "shrink": 0.85}
     beyond = "max" if scale.low == 0 else "both"
-    figure.colorbar(shades, ax=where, label=label, extend=beyond, pad=0.02, **place)  # type: ignore[arg-type]
+    figure.colorbar(shades, ax=where, label=label, extend=beyond, pad=0.02, **place)
 
 
 def picture(axes: Any, image: NDArray, title: str = "") -> None:
@@ -55,33 +64,37 @@ def picture(axes: Any, image: NDArray, title: str = "") -> None:
     axes.set_title(title, fontsize=10, color="0.35")
 
 
-def plane_of(source: Source, code: int = PLANE) -> Region | None:
-    regions = source.solution.around if source.solution is not None else ()
-    return next((region for region in regions if region.code == code), None)
+def _skin_shot(source: Source, scale: Scale, view: str, size: tuple[int, int], values: NDArray | None = None) -> Shot:
+    shown = source.values if values is None else values
+    colours = scale.colours(corner_values(source.surface, shown))
+    return Shot.of(source.surface.corners, colours, view, source.axes, size)
 
 
 def _body(source: Source) -> Figure:
+    plane = flow_plane(source)
+    if source.in_air and plane is not None:
+        return _planes([plane], source.title)
     scale = Scale.over(source.values)
-    views = ("front", "rear", "side", "top")
-    corners, colours = source.surface.corners, scale.colours(source.values)
-    sizes = {"front": WIDE, "rear": WIDE, "side": BROAD, "top": BROAD}
-    images = render([Shot.of(corners, colours, view, source.axes, sizes[view]) for view in views])
-    plane = plane_of(source)
-    ratios = [WIDE[1], BROAD[1]] + ([BROAD[1] * 1.25] if plane is not None else [])
-    figure = new_figure(13, 13 * (sum(ratios) + 220) / 1800, source.title)
-    grid = figure.add_gridspec(len(ratios), 2, height_ratios=ratios)
-    panels = [figure.add_subplot(grid[i // 2, i % 2]) for i in range(4)]
-    for axes, image, view in zip(panels, images, views, strict=True):
-        picture(axes, image, view)
+    images = render([_skin_shot(source, scale, view, size) for view, (size, *_) in _PLACES.items()])
+    heights = [WIDE[1], BROAD[1], BROAD[1]] + ([1.25 * BROAD[1]] if plane is not None else [])
+    figure = new_figure(13, 13 * (sum(heights) + 260) / 1800, source.title)
+    grid = figure.add_gridspec(len(heights), 12, height_ratios=heights)
+    panels = []
+    for (view, (_, row, columns)), image in zip(_PLACES.items(), images, strict=True):
+        panels.append(figure.add_subplot(grid[row, columns]))
+        picture(panels[-1], image, view)
     colour_bar(figure, scale, source.label, panels)
     if plane is not None:
-        _plane(figure, figure.add_subplot(grid[2, :]), source, plane)
+        draw_plane(figure, figure.add_subplot(grid[3, :]), plane)
     return figure
 
 
 def _bodies(sources: Sequence[Source]) -> Figure:
+    found = [flow_plane(s) for s in sources] if sources[0].in_air else []
+    if planes := [plane for plane in found if plane is not None]:
+        return _planes(planes, planes[0].label)
     scale = Scale.over(*(s.values for s in sources))
-    images = render([Shot.of(s.surface.corners, scale.colours(s.values), "front", s.axes, WIDE) for s in sources])
+    images = render([_skin_shot(s, scale, "front", WIDE) for s in sources])
     columns = min(3, len(sources))
     rows = -(-len(sources) // columns)
     figure = new_figure(4.6 * columns, 2.9 * rows + 1.3, sources[0].label)
@@ -90,39 +103,38 @@ def _bodies(sources: Sequence[Source]) -> Figure:
         axes.set_axis_off()
     for axes, image, source in zip(panels, images, sources, strict=False):
         picture(axes, image)
-        axes.set_title(source.title.replace("   ", "  "), fontsize=9)
+        axes.set_title(source.title.replace("   ", "\n", 1).replace("   ", "  "), fontsize=8)
     colour_bar(figure, scale, sources[0].label, list(panels))
     return figure
 
 
-def _plane(figure: Figure, axes: Any, source: Source, plane: Region) -> None:
-    """Speed over the free stream's in the middle plane, with streamlines."""
-    assert source.solution is not None
-    body, speed = source.solution.body, source.solution.conditions.speed
-    corners = body.to_model(plane.points)[:, [0, 2]][plane.cells]  # (m, 4, 2)
-    velocity = plane.arrays["U"] @ body.rotation.T / speed
-    size = np.linalg.norm(velocity, axis=1)
-    scale = Scale(0.0, float(np.quantile(size, 0.995)), signed=False)
-    low = corners[:, 0].min(axis=0)
-    step = corners[0, 2] - corners[0, 0]
-    place = np.round((corners[:, 0] - low) / step).astype(int)
-    shape = tuple(place.max(axis=0) + 1)
-    values = np.full((3, *shape), np.nan)
-    values[:, place[:, 0], place[:, 1]] = np.stack([size, velocity[:, 0], velocity[:, 2]])
-    x, z = (low[i] + step[i] * (np.arange(shape[i]) + 0.5) for i in (0, 1))
-    extent = (x[0] - step[0] / 2, x[-1] + step[0] / 2, z[0] - step[1] / 2, z[-1] + step[1] / 2)
-    shown = np.ma.masked_invalid(values[0].T)
-    axes.imshow(shown, origin="lower", extent=extent, cmap=scale.map, vmin=scale.low, vmax=scale.high, aspect="equal")
-    axes.streamplot(
-        x, z, values[1].T, values[2].T, color=(1, 1, 1, 0.6), linewidth=0.6, density=(2.4, 1.0), arrowsize=0.6
-    )
+def _planes(planes: Sequence[FlowPlane], title: str) -> Figure:
+    """The flow in the middle planes of several bodies, one below the other."""
+    figure = new_figure(13, 4.6 * len(planes), title)
+    for axes, plane in zip(np.atleast_1d(figure.subplots(len(planes), 1)), planes, strict=True):
+        draw_plane(figure, axes, plane)
+        if len(planes) > 1:
+            axes.set_title(plane.source.title, fontsize=9)
+    return figure
+
+
+def draw_plane(figure: Any, axes: Any, plane: FlowPlane) -> None:
+    """What a plane shows, with streamlines and the body's true section."""
+    scale = plane.scale
+    extent = (plane.x[0], plane.x[-1], plane.y[0], plane.y[-1])
+    axes.imshow(
+        plane.values, origin="lower", extent=extent, cmap=scale.map, vmin=scale.low, vmax=scale.high, aspect="equal",
+        interpolation="nearest",
+    )  # fmt: skip
+    spread = 1.5 * (extent[1] - extent[0]) / (extent[3] - extent[2]) / 2
+    lines = [line for line in plane.streamlines((1.5 * max(1.0, spread), 1.2)) if len(line) > 1]
+    axes.add_collection(LineCollection(lines, colors=[(1, 1, 1, 0.6)], linewidths=0.6))
+    axes.add_collection(LineCollection(list(plane.outline), colors="black", linewidths=1.0, zorder=5))
     axes.set_facecolor("0.8")
-    # The body as seen from the side, over cells that meet it in steps.
-    sides = body.to_model(body.surface.corners.reshape(-1, 3))[:, [0, 2]].reshape(-1, 3, 2)
-    axes.add_collection(PolyCollection(list(sides), facecolors="0.8", edgecolors="0.8", linewidths=0.5, zorder=5))
-    axes.set(xlim=extent[:2], ylim=extent[2:], xlabel="along the flow from mid-length (m)", ylabel="height (m)")
-    axes.set_title("middle plane", fontsize=10, color="0.35")
-    colour_bar(figure, scale, "speed over free stream", axes, horizontal=False)
+    across, upward = plane.axis_titles
+    axes.set(xlim=extent[:2], ylim=extent[2:], xlabel=across, ylabel=upward)
+    axes.set_title(plane.title, fontsize=10, color="0.35")
+    colour_bar(figure, scale, plane.label, axes, horizontal=False)
 
 
 def _body_error(compared: Difference) -> Figure:
@@ -133,12 +145,7 @@ def _body_error(compared: Difference) -> Figure:
         ("reference", compared.true, scale),
         ("prediction - reference", compared.error, apart),
     ]
-    corners = predicted.surface.corners
-    shots = [
-        Shot.of(corners, s.colours(values), view, predicted.axes, WIDE)
-        for view in ("front", "rear")
-        for _, values, s in columns
-    ]
+    shots = [_skin_shot(predicted, s, view, WIDE, values) for view in ("front", "rear") for _, values, s in columns]
     images = render(shots)
     figure = new_figure(15, 7.2, f"{predicted.name}: {predicted.label}, relative L2 error {compared.relative:.3f}")
     panels = figure.subplots(2, 3)
@@ -152,42 +159,19 @@ def _body_error(compared: Difference) -> Figure:
 def _sections(sources: Sequence[Source]) -> Figure:
     """The flow around the first section, and the field over x/c of all of them."""
     first = sources[0]
-    around = plane_of(first, SURROUNDINGS) if len(sources) == 1 else None
-    figure = new_figure(13 if around is not None else 8, 5.6, first.title if len(sources) == 1 else "sections")
-    panels = figure.subplots(1, 2, width_ratios=(1.35, 1)) if around is not None else [figure.subplots()]
-    if around is not None:
-        _flow_around(figure, panels[0], first, around)
+    plane = flow_plane(first) if len(sources) == 1 or first.in_air else None
+    if first.in_air and plane is not None:
+        rest = [flow_plane(source) for source in sources[1:]]
+        return _planes([plane, *(p for p in rest if p is not None)], first.title if len(sources) == 1 else plane.label)
+    figure = new_figure(13 if plane is not None else 8, 5.6, first.title if len(sources) == 1 else first.label)
+    panels = figure.subplots(1, 2, width_ratios=(1.5, 1)) if plane is not None else [figure.subplots()]
+    if plane is not None:
+        draw_plane(figure, panels[0], plane)
     for number, source in enumerate(sources):
-        label = None if len(sources) == 1 else source.name
+        label = None if len(sources) == 1 else source.title.partition("   Cd")[0].replace("   ", ", ")
         chord_curves(panels[-1], source.surface, source.values, source.field, colour=f"C{number}", label=label)
     _finish_chord_axes(panels[-1], first)
     return figure
-
-
-def _flow_around(figure: Figure, axes: Any, source: Source, around: Region) -> None:
-    from matplotlib.tri import LinearTriInterpolator, Triangulation
-
-    assert source.solution is not None
-    body, stream = source.solution.body, source.solution.conditions
-    points = body.to_model(around.points) / body.length
-    turned = around.arrays["U"] @ body.rotation.T / stream.speed
-    size = np.linalg.norm(turned, axis=1)
-    scale = Scale(0.0, float(np.quantile(size, 0.995)), signed=False)
-    mesh = Triangulation(points[:, 0], points[:, 1], around.cells)
-    count = np.maximum(np.bincount(around.cells.ravel(), minlength=len(points)), 1)
-    at_points = np.stack(
-        [np.bincount(around.cells.ravel(), np.repeat(v, 3), len(points)) / count for v in (size, *turned.T)]
-    )
-    axes.tripcolor(mesh, at_points[0], shading="gouraud", cmap=scale.map, vmin=scale.low, vmax=scale.high)
-    x, y = (np.linspace(low, high, n) for (low, high), n in zip(_CLOSE_UP, (140, 90), strict=True))
-    flow = [LinearTriInterpolator(mesh, component)(*np.meshgrid(x, y)) for component in at_points[1:]]
-    axes.streamplot(x, y, *flow, color=(1, 1, 1, 0.6), linewidth=0.6, density=1.5, arrowsize=0.6)
-    outline = body.to_model(body.surface.points) / body.length
-    for segment in body.surface.cells:
-        axes.plot(*outline[segment].T, color="black", linewidth=1.0)
-    axes.set(xlim=_CLOSE_UP[0], ylim=_CLOSE_UP[1], aspect="equal", xlabel="x / c", ylabel="y / c")
-    axes.set_facecolor("0.75")
-    colour_bar(figure, scale, "speed over free stream", axes, horizontal=False)
 
 
 def chord_curves(
