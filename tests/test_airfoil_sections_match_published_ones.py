@@ -130,3 +130,44 @@ def test_airfrans_section_follows_from_its_name(shared_data: Path) -> None:
     # The published normals point into the body; ours point out of it.
     along = np.einsum("nd,nd->n", published.normals, published.cell_data["Normals"][:, :2])
     assert np.median(along) < -0.99
+
+
+# Published ordinates of symmetric 6-series sections at 5, 20, 40, 60 and 80 % of the chord, in %; none was fitted.
+SIX = {
+    "naca63-009": (2.196, 3.997, 4.450, 3.359, 1.467),
+    "naca63(4)-021": (5.062, 9.406, 10.291, 7.433, 3.053),
+    "naca64015": (3.502, 6.478, 7.463, 5.615, 2.469),
+    "naca65-015": (3.245, 6.225, 7.500, 6.120, 2.859),
+    "naca66-015": (3.098, 5.996, 7.429, 6.961, 3.591),
+    "naca63A010": (2.418, 4.403, 4.968, 3.937, 2.039),
+    "naca64A010": (2.331, 4.273, 4.995, 4.020, 2.101),
+    "naca65a010": (2.187, 4.129, 4.994, 4.301, 2.352),
+}
+
+
+@pytest.mark.parametrize("name", SIX)
+def test_six_series_sections_are_as_tabulated(name: str) -> None:
+    curve = naca(name, 800)
+    for percent, half in zip((5, 20, 40, 60, 80), SIX[name], strict=True):
+        assert side(curve, True, percent / 100) == pytest.approx(half / 100, abs=1e-4)
+        assert side(curve, False, percent / 100) == pytest.approx(-half / 100, abs=1e-4)
+
+
+def test_cambered_six_series_sections_are_as_tabulated() -> None:
+    # NACA 63-206: the upper and the lower side at the middle and near the tail, in chords.
+    curve = naca("naca63-206", 800)
+    for x, above, below in ((0.5, 0.03826, -0.01619), (0.80022, 0.01804, None), (0.09930, 0.02527, None)):
+        assert side(curve, True, x) == pytest.approx(above, abs=1e-4)
+        if below is not None:
+            assert side(curve, False, x) == pytest.approx(below, abs=1e-4)
+
+
+def test_six_series_names() -> None:
+    same = ("naca63-415", "NACA 63-415", "naca632-415", "naca63(2)-415", "naca63_2-415", "naca632415", "naca63415")
+    for name in same:
+        np.testing.assert_array_equal(naca(name), naca("naca63-415"))
+    assert not np.array_equal(naca("naca65-410 a=0.5"), naca("naca65-410"))
+    assert read_surface("naca64A010").volume > 0
+    for impossible in ("naca66A010", "naca63-400", "naca63-455", "naca64A410 a=0.5"):
+        with pytest.raises(InputError):
+            naca(impossible)

@@ -1,4 +1,4 @@
-"""Airfoil sections by name, as closed curves: the NACA 4- and 5-digit families, digits real-valued.
+"""Airfoil sections by name, as closed curves: the NACA 4- and 5-digit families, digits real-valued, and the 6-series.
 
 A closed curve is an (n, 2) float array that starts at the trailing edge, runs over the upper side to the
 leading edge and back along the lower side: counter-clockwise, chord along x, no point repeated (the last one
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.naca6 import is_six_series, six_series
 
 Curve = NDArray[np.float64]
 
@@ -37,24 +38,32 @@ def naca_digits(name: str) -> tuple[float, ...] | None:
     return None
 
 
+def is_naca(name: str) -> bool:
+    """Whether a text names a section that `naca` draws."""
+    return is_six_series(name) or naca_digits(name) is not None
+
+
 def naca(digits: str | Sequence[float], points: int = 200) -> Curve:
     """The closed curve (points, 2) of a NACA section, leading edge at the origin, trailing edge at (1, 0).
 
-    Digits are a name ("2412", "naca23012"), or numbers in the digits' own units, real values welcome: three
-    for the 4-digit family (camber in % of chord, its place in tenths, thickness in %), four for the 5-digit
+    Digits are a name ("2412", "naca23012", "naca63-415"), or numbers in the digits' own units, real values welcome:
+    three for the 4-digit family (camber in % of chord, its place in tenths, thickness in %), four for the 5-digit
     family (design lift in 0.15, place of the camber in twentieths, 0 plain or 1 reflexed, thickness in %).
     `points` is even: the trailing and the leading edge stand once each, the others in cosine spacing, as many
     above as below.
     """
-    numbers = _numbers(digits)
     if points < 8 or points % 2:
         raise ValueError(f"a section needs an even number of points, at least 8, not {points}")
     theta = np.linspace(0.0, np.pi, points // 2 + 1)
     x = (1.0 - np.cos(theta)) / 2.0
-    powers = np.stack([np.sqrt(x), x, x**2, x**3, x**4], axis=1)
-    half = 5.0 * numbers[-1] / 100.0 * (powers @ np.array(THICKNESS))
-    half[-1] = 0.0
-    camber, slope = _camber4(x, *numbers[:2]) if len(numbers) == 3 else _camber5(x, *numbers[:3])
+    if isinstance(digits, str) and is_six_series(digits):
+        half, camber, slope = six_series(digits, x)
+    else:
+        numbers = _numbers(digits)
+        powers = np.stack([np.sqrt(x), x, x**2, x**3, x**4], axis=1)
+        half = 5.0 * numbers[-1] / 100.0 * (powers @ np.array(THICKNESS))
+        camber, slope = _camber4(x, *numbers[:2]) if len(numbers) == 3 else _camber5(x, *numbers[:3])
+    half[-1], camber[0], camber[-1] = 0.0, 0.0, 0.0
     across = np.stack([-np.sin(np.arctan(slope)), np.cos(np.arctan(slope))], axis=1)
     middle = np.stack([x, camber], axis=1)
     upper, lower = middle + half[:, None] * across, middle - half[:, None] * across

@@ -9,7 +9,7 @@ import numpy as np
 import pyvista as pv
 
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh.airfoil import naca, naca_digits
+from aerosurrogate.mesh.airfoil import is_naca, naca
 from aerosurrogate.mesh.coordinates import is_section, named_in_folder, read_section
 from aerosurrogate.mesh.load import cell_sizes, load
 from aerosurrogate.mesh.orient import outward
@@ -77,8 +77,8 @@ def _raw(path: Path, patch: str | None) -> Surface:
         from aerosurrogate.mesh.volume import read_volume
 
         return read_volume(path).wall(patch)
-    if not path.exists() and (digits := naca_digits(str(path))):
-        return curve_surface(naca(digits), str(path))
+    if not path.exists() and is_naca(str(path)):
+        return curve_surface(naca(str(path)), str(path))
     path = named_in_folder(path) or path
     if not path.is_file():
         raise InputError("no such file", seen=path, remedy="give a mesh file, or an airfoil's name such as naca2412")

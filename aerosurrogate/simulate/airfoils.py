@@ -15,7 +15,7 @@ from scipy.ndimage import map_coordinates
 
 from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
-from aerosurrogate.mesh.airfoil import naca, naca_digits
+from aerosurrogate.mesh.airfoil import is_naca, naca
 from aerosurrogate.mesh.coordinates import read_section
 from aerosurrogate.mesh.distance import nearest
 from aerosurrogate.mesh.kulfan import camber_line, half_thickness, kulfan
@@ -146,7 +146,7 @@ def curve_of(design: Design) -> Array:
     if design.parameters.get("kind") == "cst":
         t, c = ([float(design.parameters[f"{name}{i}"]) for i in range(n)] for name, n in (("t", 5), ("c", 4)))
         return kulfan(t, c, CURVE_POINTS)
-    if design.file is None or naca_digits(design.file):
+    if design.file is None or is_naca(design.file):
         return naca(design.file or str(design.parameters["naca"]), CURVE_POINTS)
     curve = read_section(Path(design.file))
     return (curve - [curve[:, 0].min(), 0.0]) / np.ptp(curve[:, 0])

@@ -31,7 +31,7 @@ from aerosurrogate.data import splits
 from aerosurrogate.data.statistics import Moments, add, table
 from aerosurrogate.data.store import Manifest, read_moments, read_shard, shuffled, write_manifest, write_shard
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh.airfoil import naca_digits
+from aerosurrogate.mesh.airfoil import is_naca
 from aerosurrogate.mesh.coordinates import SUFFIXES, named_in_folder
 from aerosurrogate.simulate import airfoils, cars, openfoam
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution, Spec, draw_uniform, known_fidelity, read_spec
@@ -185,13 +185,13 @@ def _known(spec: Spec, usual: dict[str, Range]) -> dict[str, Range]:
 
 
 def _is_section(source: str) -> bool:
-    return naca_digits(source) is not None or Path(source).suffix.lower() in SUFFIXES
+    return is_naca(source) or Path(source).suffix.lower() in SUFFIXES
 
 
 def own_design(source: str, stream: StreamOptions) -> Design:
     """A shape of the user's, as it is, in the stream that was asked for."""
     source = str(named_in_folder(Path(source)) or source)
-    name = source.replace(":", "_") if naca_digits(source) else Path(source).stem
+    name = source.replace(":", "_") if is_naca(source) else Path(source).stem
     if _is_section(source):
         return Design(name, "airfoil", {"kind": "section"}, stream.conditions(1.0, airfoils.air(4e6, 0.0)), source)
     from aerosurrogate.body import set_in_stream
