@@ -3,11 +3,14 @@
 Per case: relative L2 of every field around the body and on its skin, at every stored point, and the coefficients by
 the head and by integration over the skin. In all: means over the cases, Spearman's rho with bootstrap intervals, R2.
 Relative errors of lift leave out cases with |C_L| below 0.1, where a ratio means nothing.
+
+Models that were trained on whole meshes are measured on these. Prediction, which knows a shape alone, draws its points
+as those of the meshes lie: what that costs stands beside (`..._drawn`).
 """
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +19,12 @@ from numpy.typing import NDArray
 
 from aerosurrogate import console, trust
 from aerosurrogate.data.case import Case
+from aerosurrogate.data.native import body_origin
 from aerosurrogate.data.sampling import Sampling, drawn
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset
+from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.model_frame import sample
 from aerosurrogate.ranking import bootstrap, spearman
 from aerosurrogate.surrogate import CHUNK, Surrogate
 from aerosurrogate.transolver import States
@@ -27,6 +33,7 @@ from aerosurrogate.writing import replacing, write_json
 SMALLEST_LIFT = 0.1
 MORE = 4  # times the points of a training step
 ROUTES = ("head", "integrated")
+DRAWN = "drawn"
 EVIDENCE = 5  # cases that can speak for a head against integration
 
 
@@ -90,18 +97,37 @@ def evaluate_case(
     case = dataset.case(name).whole()
     places = Places.of(case)
     start, states = time.perf_counter(), None
-    if surrogate.sampling.kind == "rows" and surrogate.sampling.around is None:
+    if not surrogate.has_states(case.grid):
         predicted = surrogate.fields(places, case.grid)
-        if surrogate.scaling.coefficient_names:
-            states = surrogate.states(places)
     else:
-        sampling = _fuller(surrogate.sampling, dataset.manifest.cases[name])
-        states = surrogate.states(Places.of(drawn(dataset, name, sampling, np.random.default_rng(seed))))
+        seen = places
+        if surrogate.sampling.kind != "rows" or surrogate.sampling.around is not None:
+            sampling = _fuller(surrogate.sampling, dataset.manifest.cases[name])
+            seen = Places.of(drawn(dataset, name, sampling, np.random.default_rng(seed)))
+        states = surrogate.states(seen)
         predicted = surrogate.decode(states, places, CHUNK)
     row: dict[str, Any] = {"name": name} | field_errors(surrogate, case, predicted)
     row |= coefficient_errors(surrogate, case, predicted, states)
     row["seconds"] = time.perf_counter() - start
+    if surrogate.native is not None and surrogate.native.pattern is not None:
+        states = None  # trust compares what prediction has: drawn points
+        if case.cells is not None and case.conditions is not None:
+            states = surrogate.states(_as_predicted(surrogate, case))
+            predicted = surrogate.decode(states, places, CHUNK)
+            row |= {f"{key}_{DRAWN}": value for key, value in field_errors(surrogate, case, predicted).items()}
+            again = coefficient_errors(surrogate, case, predicted, states)
+            row |= {f"{c}_{DRAWN}": again[f"{c}_integrated"] for c in ("cd", "cl") if f"{c}_integrated" in again}
     return row, _evidence(surrogate, case, states, row)
+
+
+def _as_predicted(surrogate: Surrogate, case: Case) -> Places:
+    """The points at which prediction, knowing the body's shape alone, would look at a case."""
+    assert case.cells is not None
+    assert case.conditions is not None
+    origin = body_origin(case.points[case.surface], case.conditions.ground)
+    body = Surface(case.points - origin, case.cells.astype(np.int64), name=case.name)
+    places = sample(body.select(np.ones(len(body.cells), bool)), case.conditions, surrogate)
+    return replace(places, points=places.points + origin.astype(np.float32))
 
 
 def _fuller(sampling: Sampling, meta: dict[str, Any]) -> Sampling:
@@ -165,11 +191,13 @@ def summarise(result: Evaluation) -> None:
     """Fill in the figures over all rows."""
     if not result.rows:
         return
-    keys = [k for k in result.rows[0] if k not in ("name", "cd", "cl", "seconds") and not k.endswith(ROUTES)]
+    routes = (*ROUTES, DRAWN)
+    apart = {"name", "cd", "cl", "seconds", *(f"{c}_{route}" for c in ("cd", "cl") for route in routes)}
+    keys = [key for key in result.rows[0] if key not in apart]
     for key in keys:
         result.figures[key] = float(np.mean([row[key] for row in result.rows if key in row]))
     for coefficient in ("cd", "cl"):
-        for route in ROUTES:
+        for route in routes:
             _summarise_coefficient(result, coefficient, route)
     result.figures["seconds_per_case"] = float(np.median([row["seconds"] for row in result.rows]))
 
@@ -192,6 +220,18 @@ def _summarise_coefficient(result: Evaluation, coefficient: str, route: str) -> 
         result.intervals[f"rho_{letter}_{route}"] = interval
     scatter = float(np.sum((true - true.mean()) ** 2))
     result.figures[f"R2_{column}"] = 1 - float(np.sum((predicted - true) ** 2)) / scatter
+
+
+def cost_of_drawing(result: Evaluation) -> dict[str, str]:
+    """What it costs to know a shape alone, in words for a card; {} where training points are drawn anyway."""
+    words = {}
+    for key, value in result.figures.items():
+        native = key.replace(f"_{DRAWN}", "_integrated" if key.startswith(("cd", "cl", "rho", "R2")) else "")
+        if native != key and native in result.figures:
+            words[native] = (
+                f"{result.figures[native]:.4g} from its own mesh, {value:.4g} from points drawn for its shape"
+            )
+    return words
 
 
 def best_routes(result: Evaluation) -> dict[str, str]:

@@ -146,9 +146,10 @@ class FlowFields:
         filled = [self.with_pressure_coefficient(r.arrays) for r in regions]
         for name in dict.fromkeys(name for arrays in filled for name in arrays):
             like = next(arrays[name] for arrays in filled if name in arrays)
-            # Shear is not defined off the skin, and the air on it stands still.
+            # Shear is not defined off the skin, and the air on it stands still; a pressure there may be unknown.
+            empty = np.nan if name in ("p", "Cp") else 0.0
             columns = [
-                arrays.get(name, np.zeros((len(r.cells), *like.shape[1:]), like.dtype))
+                arrays.get(name, np.full((len(r.cells), *like.shape[1:]), empty, like.dtype))
                 for arrays, r in zip(filled, regions, strict=True)
             ]
             mesh.cell_data[name] = _spatial(np.concatenate(columns)) if like.ndim == 2 else np.concatenate(columns)

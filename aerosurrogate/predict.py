@@ -20,15 +20,15 @@ from aerosurrogate import console, query_cells, trust
 from aerosurrogate.body import Body, set_in_stream
 from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.case import field_spec
-from aerosurrogate.data.scaling import Places
+from aerosurrogate.data.scaling import Places, natural_unit
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields, Region, Row
-from aerosurrogate.mesh import surroundings
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.orient import open_edges
 from aerosurrogate.mesh.read import UNITS, read_surface, units_doubt
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.write import in_space, write_mesh
+from aerosurrogate.model_frame import in_place, known_stream, sample, skin_places, usual_stream, what_the_model_cannot
 from aerosurrogate.parallel import each, expanded, own_device, workers
 
 if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
@@ -36,7 +36,6 @@ if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressu
     from aerosurrogate.transolver import States
 
 MODELS = {2: "airfoil", 3: "car"}
-SEED = 0
 STILL_ON_WALLS = ("U", "nut")
 CHUNK = 65536  # points at a time, at most
 _BYTES = 64  # a point and channel take while they are worked on
@@ -67,7 +66,7 @@ SKIN = Wanted(surface_only=True)
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A body in the model's frame with its states."""
+    """A body in the model's frame, at the size and in the stream that the model knows, with its states."""
 
     body: Body
     conditions: Conditions  # as the user sees them
@@ -75,6 +74,15 @@ class Prepared:
     stream: Conditions  # as the model sees them
     states: "States"
     chunk: int  # points at a time
+
+    @property
+    def scale(self) -> float:
+        """Metres of the model's frame in a metre of the file's."""
+        return self.stream.length / self.body.length
+
+    def unit(self, name: str) -> float:
+        """What a field as the model answers it is multiplied by, to be that of the user's stream."""
+        return natural_unit(name, self.conditions) / natural_unit(name, self.stream)
 
 
 class Predictor:
@@ -101,6 +109,10 @@ class Predictor:
         if found.dimensions != dimension:
             remedy = f"leave --model out, or give one for {dimension} dimensions"
             raise InputError(f"model {name} is for {found.dimensions} dimensions", seen=f"{dimension}D", remedy=remedy)
+        if "p" not in found.scaling.field_names:
+            answers = ", ".join(found.scaling.field_names)
+            remedy = "predict the held-out cases of its data set: predict DATASET --split test --model MODEL --out DIR"
+            raise InputError(f"model {name} knows no pressure on a body in a stream", seen=answers, remedy=remedy)
         return found
 
     def prepare(
@@ -116,19 +128,25 @@ class Predictor:
         if symmetry is None and len(edges := open_edges(surface)):
             surface.notes.append(f"the surface is open along {len(edges)} edges; inside and outside by winding number")
         body = set_in_stream(surface, stream, file, symmetry)
-        usual = usual_stream(self.surrogate(body.dimension), body)
+        surrogate = self.surrogate(body.dimension)
+        usual = usual_stream(surrogate, body)
         if stream.speed is None and stream.reynolds is None:
             said = f"no speed given: {usual.speed:g} m/s, the middle of the model's training range"
             body = replace(body, notes=(*body.notes, said))
-        return self.place(body, stream.conditions(body.length, usual), chunk)
+        conditions = stream.conditions(body.length, usual)
+        body = replace(body, notes=(*body.notes, *what_the_model_cannot(surrogate, conditions)))
+        return self.place(body, conditions, chunk)
 
     def place(self, body: Body, conditions: Conditions, chunk: int | None = None) -> Prepared:
         """Put a body into the model's frame and make states of it."""
         surrogate = self.surrogate(body.dimension)
-        stream = replace(conditions, alpha=conditions.alpha + body.tilt)
+        stream = known_stream(surrogate, replace(conditions, alpha=conditions.alpha + body.tilt))
         surface = body.in_model_frame()
+        if stream.length != body.length:
+            d = body.dimension
+            surface = surface.transformed(np.eye(d), np.zeros(d), stream.length / body.length)
         chunk = chunk or _chunk(surrogate)
-        states = surrogate.states(sample(surface, stream, surrogate), chunk)
+        states = surrogate.states(in_place(surrogate, sample(surface, stream, surrogate)), chunk)
         return Prepared(body, conditions, surface, stream, states, chunk)
 
     def predict(
@@ -140,12 +158,18 @@ class Predictor:
     def answer(self, prepared: Prepared, wanted: Wanted = SKIN) -> FlowFields:
         """The fields on a body's skin, and around it as wanted."""
         body, surrogate = prepared.body, self.surrogate(prepared.body.dimension)
-        regions = [] if wanted.surface_only else query_cells.cells(prepared.surface, prepared.stream, wanted.grid)
+        pattern = None if surrogate.native is None else surrogate.native.pattern
+        regions: list[query_cells.QueryCells] = []
+        if not wanted.surface_only and (pattern is None or pattern.around):
+            regions = query_cells.cells(prepared.surface, prepared.stream, wanted.grid, pattern)
         fields = FlowFields(
             body=body,
             conditions=prepared.conditions,
             skin=self.at(prepared, skin_places(prepared.surface, prepared.stream)),
-            around=tuple(Region(r.code, body.to_file(r.points), r.cells, self.at(prepared, r.places)) for r in regions),
+            around=tuple(
+                Region(r.code, body.to_file(r.points / prepared.scale), r.cells, self.at(prepared, r.places))
+                for r in regions
+            ),
             direct=surrogate.force_areas(prepared.states, body.silhouette),
             route=surrogate.card.get("routes", {}),
             model=self.model or MODELS[body.dimension],
@@ -159,7 +183,7 @@ class Predictor:
         """
         at_points = len(mesh.point_data) > 0 and len(mesh.cell_data) == 0
         centres = np.asarray(mesh.points if at_points else mesh.cell_centers().points, dtype=float) * metres
-        model_points = prepared.body.to_model(centres[:, : prepared.body.dimension])
+        model_points = prepared.body.to_model(centres[:, : prepared.body.dimension]) * prepared.scale
         places, covered = query_cells.places_at(prepared.surface, prepared.stream, model_points)
         answered = mesh.copy()
         for name, values in fields.with_pressure_coefficient(self.at(prepared, places)).items():
@@ -173,13 +197,16 @@ class Predictor:
 
     def at(self, prepared: Prepared, places: Places) -> dict[str, NDArray]:
         """Fields at places of the model's frame, vectors turned to the file's axes; single channels as (n,)."""
-        fields = self.surrogate(prepared.body.dimension).decode(prepared.states, places, prepared.chunk)
+        surrogate = self.surrogate(prepared.body.dimension)
+        fields = surrogate.decode(prepared.states, in_place(surrogate, places), prepared.chunk)
         turned = {}
-        for name, values in fields.items():
-            if field_spec(name).where == "surface" and not places.surface.any():
+        for (name, values), where in zip(fields.items(), surrogate.scaling.where, strict=True):
+            if where != "all" and not (places.surface == (where == "surface")).any():
                 continue
             if name in STILL_ON_WALLS:
                 values[places.surface] = 0.0
+            if (unit := prepared.unit(name)) != 1.0:
+                values = values * np.float32(unit)
             turn = field_spec(name).vector
             turned[name] = prepared.body.turn_to_file(values).astype(np.float32) if turn else values[:, 0]
         return turned
@@ -262,44 +289,6 @@ def _plain_name(file: str) -> str:
     return Path(file).stem if Path(file).exists() else re.sub(r"[^\w.-]+", "_", file)
 
 
-def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate") -> Places:
-    """The points that states come from, drawn as in training: by area on the skin, by wall distance around it."""
-    plan = surrogate.sampling
-    if plan.kind != "density" or plan.skin is None or plan.around is None:
-        raise InputError(
-            "this model was trained on whole meshes, and a shape alone does not say where their points would lie",
-            seen=f"sampling by {plan.kind}",
-            remedy='train it with training.sampling = "density", skin_points and points',
-        )
-    length = stream.length
-    scaled = _in_order(surface.transformed(np.eye(surface.dimension), np.zeros(surface.dimension), 1 / length))
-    skin = surroundings.on_skin(scaled, plan.skin, SEED)
-    off = surroundings.around(query_cells.region(surface.dimension), scaled, plan.around, SEED + 1)
-    return Places(
-        points=np.concatenate([skin.points, off.points]).astype(np.float32) * np.float32(length),
-        surface=np.arange(len(skin.points) + len(off.points)) < len(skin.points),
-        normals=np.concatenate([scaled.normals[skin.cells], off.direction]).astype(np.float32),
-        distance=np.concatenate([np.zeros(len(skin.points)), off.distance]).astype(np.float32) * np.float32(length),
-        conditions=stream,
-    )
-
-
-def _in_order(surface: Surface) -> Surface:
-    """The surface with its cells, and their corners, in an order that the file's has no part in."""
-    keys = np.round(surface.points, 9) @ np.array([1.0, np.pi, np.e])[: surface.dimension]
-    first = np.argmin(keys[surface.cells], axis=1)[:, None]
-    cells = np.take_along_axis(surface.cells, (first + np.arange(surface.dimension)) % surface.dimension, axis=1)
-    if surface.dimension == 2:  # a segment turned around would face the other way
-        cells = surface.cells
-    return replace(surface, cells=cells[np.lexsort(keys[cells].T)])
-
-
-def usual_stream(surrogate: "Surrogate", body: Body) -> Conditions:
-    """What is assumed where the user says nothing: the middle of what the model was trained on."""
-    speeds = surrogate.ranges.get("speed", [30.0, 30.0])
-    return Conditions(speed=float(f"{sum(speeds) / 2:.2g}"), length=body.length, ground=body.ground is not None)
-
-
 def judge(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> trust.Verdict | None:
     """How far the answer can be trusted; None where the model does not know its training set."""
     if surrogate.trust is None or surrogate.features(prepared.states) is None:
@@ -312,7 +301,7 @@ def evidence(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> 
     features = surrogate.features(prepared.states)
     assert features is not None
     surface, stream, area = prepared.surface, prepared.stream, fields.body.silhouette
-    conditions = {"log10_reynolds": float(np.log10(stream.reynolds)), "ground": float(stream.ground)}
+    conditions = {"log10_reynolds": float(np.log10(prepared.conditions.reynolds)), "ground": float(stream.ground)}
     if surface.dimension == 2:
         conditions["alpha"] = stream.alpha
     # Corners count for the extents, faces for the areas.
@@ -326,18 +315,6 @@ def evidence(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> 
     head = {f"c{name[0]}": value / area for name, value in fields.direct.items()}
     apart = trust.disagreement(head, {"cd": row["cd_integrated"], "cl": row["cl_integrated"]})
     return trust.Evidence(features, conditions, measures, apart)
-
-
-def skin_places(surface: Surface, stream: Conditions) -> Places:
-    """The centres of the skin's faces, in the model's frame."""
-    count = len(surface.cells)
-    return Places(
-        points=surface.centres.astype(np.float32),
-        surface=np.ones(count, dtype=bool),
-        normals=surface.normals.astype(np.float32),
-        distance=np.zeros(count, np.float32),
-        conditions=stream,
-    )
 
 
 def _chunk(surrogate: "Surrogate") -> int:

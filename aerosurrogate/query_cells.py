@@ -3,7 +3,7 @@
 All in the model's frame, in metres, inside the box that models are trained on. Cells that the body covers are left out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import PLANE, SURROUNDINGS
 from aerosurrogate.mesh import surroundings
 from aerosurrogate.mesh.distance import distance, inside
+from aerosurrogate.mesh.pattern import Pattern
 from aerosurrogate.mesh.surface import Surface
 
 POINTS = {2: 5000, 3: 8000}  # of the surroundings
@@ -35,13 +36,17 @@ class QueryCells:
     places: Places
 
 
-def region(dimension: int) -> surroundings.Region:
-    return surroundings.AIRFOIL if dimension == 2 else surroundings.CAR
+def region(dimension: int, pattern: Pattern | None = None) -> surroundings.Region:
+    """Where the air is asked for: the usual box, or that of the meshes that a model was trained on."""
+    usual = surroundings.usual_region(dimension)
+    return usual if pattern is None else replace(usual, low=pattern.low, high=pattern.high)
 
 
-def cells(surface: Surface, stream: Conditions, grid: tuple[int, ...] | None = None) -> list[QueryCells]:
+def cells(
+    surface: Surface, stream: Conditions, grid: tuple[int, ...] | None = None, pattern: Pattern | None = None
+) -> list[QueryCells]:
     """The regions around a body: a grid if one is wanted, else the surroundings, in 3D with the plane in the middle."""
-    box = region(surface.dimension)
+    box = region(surface.dimension, pattern)
     low, high = np.array(box.low) * stream.length, np.array(box.high) * stream.length
     if grid is not None:
         if len(grid) != surface.dimension:

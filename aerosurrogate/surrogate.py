@@ -22,6 +22,7 @@ from torch import Tensor
 
 from aerosurrogate import __version__
 from aerosurrogate.data.case import Array, field_spec
+from aerosurrogate.data.native import Native
 from aerosurrogate.data.sampling import Sampling
 from aerosurrogate.data.scaling import Places, Scaling
 from aerosurrogate.errors import InputError
@@ -45,6 +46,7 @@ class Surrogate:
     ranges: dict[str, list[float]] = field(default_factory=dict)  # of conditions, over the training cases
     trust: dict[str, Any] | None = None  # what trust.fit gave
     card: dict[str, Any] = field(default_factory=dict)  # name, data, training, accuracy, routes, limits
+    native: Native | None = None  # where the bodies of the training set stand, and how their meshes' points lie
 
     @classmethod
     def load(cls, name_or_path: str | Path, device: str = "auto") -> "Surrogate":
@@ -66,6 +68,7 @@ class Surrogate:
             document["ranges"],
             document["trust"],
             document["card"],
+            None if document.get("native") is None else Native.of(document["native"]),
         )
 
     def save(self, path: str | Path, *, half: bool = False) -> None:
@@ -100,6 +103,7 @@ class Surrogate:
             "ranges": self.ranges,
             "trust": self.trust,
             "card": self.card,
+            "native": None if self.native is None else asdict(self.native),
             "versions": {"aerosurrogate": __version__, "torch": torch.__version__, "python": platform.python_version()},
         }
 
@@ -114,6 +118,10 @@ class Surrogate:
     @property
     def device(self) -> torch.device:
         return self.model.head.weight.device
+
+    def has_states(self, grid: Grid = None) -> bool:
+        """Whether the model makes states of points, from which others are decoded."""
+        return self.task == "steady" and self.model.config.projection == "pointwise" and grid is None
 
     @torch.inference_mode()
     def states(self, places: Places, chunk: int = CHUNK) -> States:
@@ -133,7 +141,7 @@ class Surrogate:
     @torch.inference_mode()
     def fields(self, places: Places, grid: Grid = None, chunk: int = CHUNK) -> dict[str, Array]:
         """Fields at the points whose states they are themselves: all points of a case, or of a structured mesh."""
-        if self.task == "steady" and self.model.config.projection == "pointwise" and grid is None:
+        if self.has_states(grid):
             return self.decode(self.states(places, chunk), places, chunk)
         inputs = torch.from_numpy(self.scaling.inputs(places))[None].to(self.device)
         outputs = answer_all_times(self.model, inputs, grid, self.task, self.time_steps)

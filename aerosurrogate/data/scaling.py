@@ -206,7 +206,18 @@ class Scaling:
         return INPUTS[name](places) if name in INPUTS else _known((places.features or {}).get(name), name)
 
     def _field(self, name: str, values: NDArray, conditions: Conditions | None) -> NDArray:
-        return values if self.kind != "nondimensional" else values / _unit(name, conditions)
+        return values if self.kind != "nondimensional" else values / natural_unit(name, conditions)
+
+    @property
+    def in_metres(self) -> bool:
+        """Whether the model sees or answers SI values, and so knows bodies of its training set's size alone."""
+        return self.kind != "nondimensional" or not {"position", "distance", "stream_velocity"}.isdisjoint(
+            self.input_names
+        )
+
+    @property
+    def sees_speed(self) -> bool:
+        return not {"stream_velocity", "log_reynolds"}.isdisjoint(self.input_names)
 
     @property
     def input_channels(self) -> int:
@@ -247,7 +258,9 @@ class Scaling:
         """Fields in SI units from the model's outputs (n, channels); zero where a field is not defined."""
         mean, spread = _rows(self.fields_spread)
         values = np.where(self.defined(surface), outputs * spread + mean, 0)
-        unit = {name: _unit(name, conditions) if self.kind == "nondimensional" else 1.0 for name in self.field_names}
+        unit = {
+            name: natural_unit(name, conditions) if self.kind == "nondimensional" else 1.0 for name in self.field_names
+        }
         return {name: (values[:, part] * unit[name]).astype(np.float32) for name, part in self.columns().items()}
 
     def coefficient_targets(self, case: Case) -> Array:
@@ -280,7 +293,7 @@ class Scaling:
         return cls(**{key: _tuples(value) for key, value in document.items()})
 
 
-def _unit(name: str, conditions: Conditions | None) -> float:
+def natural_unit(name: str, conditions: Conditions | None) -> float:
     """What a field is divided by to become non-dimensional."""
     stream = _known(conditions, "the stream")
     q, speed = stream.dynamic_pressure, stream.speed

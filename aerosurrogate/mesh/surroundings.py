@@ -42,6 +42,10 @@ AIRFOIL = Region((-2.0, -1.5), (4.0, 1.5), offset=0.002, power=1.5, candidates=2
 CAR = Region((-1.2, -0.7, 0.0), (2.0, 0.7, 0.8), offset=0.02, power=2.0, candidates=6)
 
 
+def usual_region(dimension: int) -> Region:
+    return AIRFOIL if dimension == 2 else CAR
+
+
 class Skin(NamedTuple):
     """Points on a surface."""
 

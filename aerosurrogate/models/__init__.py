@@ -1,6 +1,7 @@
 """The models that come with the package: weights with their cards, and the list of them."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from aerosurrogate import console
@@ -16,7 +17,7 @@ class Models:
 
     def document(self) -> dict[str, Any]:
         """Everything in the headers but the tables of numbers that only the program needs."""
-        left_out = ("scaling", "trust")
+        left_out = ("scaling", "trust", "native")
         return {
             "models": [
                 {"name": name, **{key: value for key, value in header.items() if key not in left_out}}
@@ -37,16 +38,16 @@ class Models:
 
 
 def models(name: str | None = None) -> Models:
-    """The models that come with the package, or the one of that name."""
-    from aerosurrogate.surrogate import read_header, shipped_models
+    """The models that come with the package, or the one of that name, run folder or file."""
+    from aerosurrogate.surrogate import find_model, read_header, shipped_models
 
     found = shipped_models()
     if name is None:
         return Models({each: read_header(path) for each, path in found.items()}, whole=False)
-    if name not in found:
-        remedy = f"there are {', '.join(found)}" if found else "none come with this installation"
+    if name not in found and not Path(name).exists():
+        remedy = f"there are {', '.join(found)}; or give a run folder" if found else "give a run folder or a checkpoint"
         raise InputError("no model of that name comes with the package", seen=name, remedy=remedy)
-    return Models({name: read_header(found[name])}, whole=True)
+    return Models({name: read_header(find_model(name))}, whole=True)
 
 
 def _line(name: str, header: dict[str, Any]) -> list[str]:

@@ -13,10 +13,10 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from aerosurrogate import console, trust
-from aerosurrogate.data.sampling import Sampling
+from aerosurrogate.data.native import native
 from aerosurrogate.data.scaling import Scaling
 from aerosurrogate.errors import InputError
-from aerosurrogate.evaluate import best_routes, evaluate
+from aerosurrogate.evaluate import best_routes, cost_of_drawing, evaluate
 from aerosurrogate.recipe import Recipe, Training
 from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.batches import Batch, Batches
@@ -88,6 +88,7 @@ class Trainer:
         self.batches = Batches(cases.dataset, cases.train, cases.scaling, t)
         self.steps = self.batches.steps
         self.schedule = build_schedule(self.optimiser, t, self.steps)
+        self.native = native(cases.dataset, cases.train, self.batches.sampling) if own.first else None
         self.step, self.seconds, self.best = 0, 0.0, math.inf
         if run.resumed:
             self._restore()
@@ -263,9 +264,15 @@ class Trainer:
             },
             "paper": dict(self.recipe.paper),
         }
-        sampling = Sampling(t.sampling, t.skin_points, t.points)
         return Surrogate(
-            self.trained, self.cases.scaling, sampling, t.task, t.time_steps, self.cases.ranges(), card=card
+            self.trained,
+            self.cases.scaling,
+            self.batches.sampling,
+            t.task,
+            t.time_steps,
+            self.cases.ranges(),
+            card=card,
+            native=self.native,
         )
 
     def conclude(self) -> dict[str, Any]:
@@ -278,6 +285,8 @@ class Trainer:
         surrogate = Surrogate.load(path, str(self.own.device))
         result = evaluate(surrogate, self.cases.dataset, self.cases.validation, "validate")
         surrogate.card |= {"validation": result.figures, "routes": best_routes(result)}
+        if cost := cost_of_drawing(result):
+            surrogate.card["shape alone"] = cost
         if result.evidence:
             known = evaluate(surrogate, self.cases.dataset, self.cases.train, "statistics for trust")
             surrogate.trust = trust.fit(known.evidence, result.evidence)

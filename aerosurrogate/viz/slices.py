@@ -14,7 +14,8 @@ def weights(source: Source, layer: int = -1) -> list[tuple[str, NDArray[np.float
     """The slices that differ most over the skin and from each other: their names and weights (m,)."""
     import torch
 
-    from aerosurrogate.predict import Predictor, skin_places
+    from aerosurrogate.model_frame import in_place, skin_places
+    from aerosurrogate.predict import Predictor
 
     solution = source.solution
     if solution is None or solution.model is None:
@@ -23,7 +24,7 @@ def weights(source: Source, layer: int = -1) -> list[tuple[str, NDArray[np.float
     predictor = Predictor(solution.model)
     prepared = predictor.place(solution.body, solution.conditions)
     surrogate = predictor.surrogate(source.surface.dimension)
-    inputs = surrogate.scaling.inputs(skin_places(prepared.surface, prepared.stream))
+    inputs = surrogate.scaling.inputs(in_place(surrogate, skin_places(prepared.surface, prepared.stream)))
     with torch.inference_mode():
         points = torch.from_numpy(inputs)[None].to(surrogate.device)
         found = surrogate.model.slice_weights(points, layer, prepared.states)[0]  # (m, heads, slices)

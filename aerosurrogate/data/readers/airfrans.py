@@ -31,7 +31,7 @@ from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface
 
-VERSION = 1
+VERSION = 2
 DENSITY, VISCOSITY, CHORD = 1.184, 1.56e-5, 1.0
 BOX = ((-2.0, -1.5), (4.0, 1.5))  # chords
 NAME = re.compile(r"airFoil2D_SST_(?P<speed>[\d.]+)_(?P<alpha>-?[\d.]+)_(?P<digits>[\d._]+)")
@@ -82,7 +82,8 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     points = np.asarray(grid.points, dtype=float)[:, :2]
     U = array(grid.point_data, "U", internal.name)[:, :2]
     still = np.flatnonzero(~U.any(axis=1))
-    mine, vectors = _skin(surface, points[still], internal)
+    mine, index = _skin(surface, points[still], internal)
+    vectors = surface.point_area_vectors[index]
     still = still[mine]
     fields = {
         "p": DENSITY * array(grid.point_data, "p", internal.name),
@@ -97,11 +98,12 @@ def read(batch: Batch, name: str, options: Options) -> Case:
         rest &= ((points >= BOX[0]) & (points <= BOX[1])).all(axis=1)
     around = Points(points, vertex_volumes(grid), fields).take(rest)
     tags = {"naca": match["digits"].replace("_", " ")}
-    return flow_case(name, surface, Points(points[still], vectors, on_skin), around, conditions, tags=tags)
+    skin = Points(points[still], vectors, on_skin, np.argsort(index)[surface.cells])
+    return flow_case(name, surface, skin, around, conditions, tags=tags)
 
 
-def _skin(surface: Surface, points: NDArray[Any], internal: Path) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Which of the points where the air stands still lie on the contour, and the vectors of area (k, 2) of these."""
+def _skin(surface: Surface, points: NDArray[Any], internal: Path) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Which of the points where the air stands still lie on the contour, and which of its points (k,) they are."""
     if not len(points):
         raise InputError(f"{internal.name} has no point where the air stands still", seen="no U = 0")
     gap, index = KDTree(surface.points).query(points)
@@ -112,7 +114,7 @@ def _skin(surface: Surface, points: NDArray[Any], internal: Path) -> tuple[NDArr
             f"the skin of {internal.name} is not that of its contour",
             seen=f"{len(mine)} points on {covered} of the contour's {len(surface.points)}",
         )
-    return mine, surface.point_area_vectors[index[mine]]
+    return mine, index[mine]
 
 
 def _wall_shear(grid: pv.UnstructuredGrid, skin: NDArray[np.intp], vectors: NDArray[np.float64]) -> NDArray[Any]:

@@ -24,6 +24,7 @@ class Points:
     points: Floats  # (n, d)
     sizes: Floats
     fields: dict[str, NDArray[Any]] = field(default_factory=dict)  # (n,) or (n, c) each
+    cells: NDArray[np.integer] | None = None  # (m, d) lines or triangles of a skin between these points
 
     def take(self, rows: NDArray[Any]) -> "Points":
         return Points(self.points[rows], self.sizes[rows], {k: v[rows] for k, v in self.fields.items()})
@@ -31,7 +32,7 @@ class Points:
 
 def at_vertices(surface: Surface, fields: dict[str, NDArray[Any]]) -> Points:
     """The skin at its vertices, each with its share of the faces around it."""
-    return Points(surface.points, surface.point_area_vectors, fields)
+    return Points(surface.points, surface.point_area_vectors, fields, surface.cells)
 
 
 def at_faces(surface: Surface, fields: dict[str, NDArray[Any]]) -> Points:
@@ -110,6 +111,7 @@ def flow_case(
         areas=both(areas, np.zeros(m)),
         distance=both(np.zeros(n), gap),
         volumes=both(np.zeros(n), around.sizes) if around.sizes.any() else None,
+        cells=None if skin.cells is None else skin.cells.astype(np.int32),
         fields={key: both(values(skin, key), values(around, key)) for key in {**skin.fields, **around.fields}},
         conditions=conditions,
         reference=reference or {},

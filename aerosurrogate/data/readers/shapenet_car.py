@@ -27,7 +27,7 @@ from aerosurrogate.forces import silhouette_area
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import read_surface
 
-VERSION = 1
+VERSION = 2
 FILES = ("quadpress_smpl.vtk", "hexvelo_smpl.vtk")
 SPEED = 20.0  # m/s
 AXES = FlowAxes.parse("+z", "+y")

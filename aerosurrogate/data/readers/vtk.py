@@ -51,7 +51,7 @@ from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import UNITS, read_surface
 from aerosurrogate.mesh.surface import Surface
 
-VERSION = 1
+VERSION = 2
 SKINS = (".vtp", ".vtk", ".stl", ".obj", ".ply", ".off", ".vtu")
 SETTINGS = "dataset.toml"
 TRUTHS = ("cd", "cl", "cm", "cd_pressure", "cd_friction", "area")

@@ -1,0 +1,118 @@
+"""A body where a model knows bodies: at the size, the place and in the stream of its training set, seen at points that
+lie as they did in training.
+
+Models of non-dimensional inputs take any body as it is. A model that sees metres and metres per second, as the paper's
+do, is asked at the same Reynolds number about the body at a size that it knows; what it answers is then scaled back.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aerosurrogate.body import Body
+from aerosurrogate.conditions import Conditions
+from aerosurrogate.data.scaling import Places
+from aerosurrogate.errors import InputError
+from aerosurrogate.mesh import surroundings
+from aerosurrogate.mesh.surface import Surface
+
+if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
+    from aerosurrogate.surrogate import Surrogate
+
+SEED = 0
+DRAWN = 32_768  # points, at most, that states come from where a mesh had more
+
+
+def known_stream(surrogate: "Surrogate", stream: Conditions) -> Conditions:
+    """The stream at the size, and in the air, that a model of metres knows; the Reynolds number stays the user's.
+
+    A model that does not see the speed is asked at the one it was trained at.
+    """
+    if surrogate.native is None or not surrogate.scaling.in_metres:
+        return stream
+    low, high = surrogate.ranges["length"]
+    length = min(max(stream.length, low), high)
+    speed = stream.reynolds * surrogate.native.viscosity / length
+    if not surrogate.scaling.sees_speed:
+        speed = sum(surrogate.ranges["speed"]) / 2
+    native = surrogate.native
+    return replace(stream, speed=speed, length=length, density=native.density, viscosity=native.viscosity)
+
+
+def what_the_model_cannot(surrogate: "Surrogate", conditions: Conditions) -> list[str]:
+    """Notes on what an answer leaves open because of what the model sees and answers."""
+    known, notes = known_stream(surrogate, conditions), []
+    other_speed = abs(known.speed / conditions.speed - 1) > 1e-3
+    other_size = abs(known.length / conditions.length - 1) > 1e-3
+    if surrogate.scaling.sees_speed and (other_speed or other_size):
+        asked = f"{known.length:.4g} m and {known.speed:.4g} m/s"
+        notes.append(f"asked at {asked}: the same Reynolds number at the size and in the air of the training set")
+    elif other_speed:
+        notes.append(f"the model knows {known.speed:g} m/s alone: its answer is scaled by speed and dynamic pressure")
+    elif other_size:
+        notes.append(f"asked at a length of {known.length:.4g} m, the nearest that the model was trained at")
+    if "wallShearStress" not in surrogate.scaling.field_names and not surrogate.scaling.coefficient_names:
+        notes.append("the model answers no wall shear: forces are those of the pressure alone")
+    return notes
+
+
+def usual_stream(surrogate: "Surrogate", body: Body) -> Conditions:
+    """What is assumed where the user says nothing: the middle of what the model was trained on."""
+    speeds = surrogate.ranges.get("speed", [30.0, 30.0])
+    return Conditions(speed=float(f"{sum(speeds) / 2:.2g}"), length=body.length, ground=body.ground is not None)
+
+
+def in_place(surrogate: "Surrogate", places: Places) -> Places:
+    """Places around a body in its own frame, where the bodies of the model's training set stand."""
+    if surrogate.native is None or not any(surrogate.native.origin) or not surrogate.scaling.in_metres:
+        return places
+    return replace(places, points=places.points + np.array(surrogate.native.origin, np.float32))
+
+
+def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate") -> Places:
+    """The points that states come from, drawn as in training: by area on the skin and by wall distance around it, or
+    as those of the meshes lie that the model was trained on."""
+    plan, native = surrogate.sampling, surrogate.native
+    length = stream.length
+    scaled = _in_order(surface.transformed(np.eye(surface.dimension), np.zeros(surface.dimension), 1 / length))
+    if plan.kind == "density" and plan.skin and plan.around:
+        skin = surroundings.on_skin(scaled, plan.skin, SEED)
+        off = surroundings.around(surroundings.usual_region(surface.dimension), scaled, plan.around, SEED + 1)
+    elif native is not None and native.pattern is not None:
+        skin, off = native.pattern.draw(scaled, min(native.pattern.points, DRAWN), SEED)
+    else:
+        raise InputError(
+            "this checkpoint does not know how the points of its training meshes lie",
+            seen=f"sampling by {plan.kind}",
+            remedy="train it again with this version, whose checkpoints do",
+        )
+    return Places(
+        points=np.concatenate([skin.points, off.points]).astype(np.float32) * np.float32(length),
+        surface=np.arange(len(skin.points) + len(off.points)) < len(skin.points),
+        normals=np.concatenate([scaled.normals[skin.cells], off.direction]).astype(np.float32),
+        distance=np.concatenate([np.zeros(len(skin.points)), off.distance]).astype(np.float32) * np.float32(length),
+        conditions=stream,
+    )
+
+
+def _in_order(surface: Surface) -> Surface:
+    """The surface with its cells, and their corners, in an order that the file's has no part in."""
+    keys = np.round(surface.points, 9) @ np.array([1.0, np.pi, np.e])[: surface.dimension]
+    first = np.argmin(keys[surface.cells], axis=1)[:, None]
+    cells = np.take_along_axis(surface.cells, (first + np.arange(surface.dimension)) % surface.dimension, axis=1)
+    if surface.dimension == 2:  # a segment turned around would face the other way
+        cells = surface.cells
+    return replace(surface, cells=cells[np.lexsort(keys[cells].T)])
+
+
+def skin_places(surface: Surface, stream: Conditions) -> Places:
+    """The centres of the skin's faces, in the model's frame."""
+    count = len(surface.cells)
+    return Places(
+        points=surface.centres.astype(np.float32),
+        surface=np.ones(count, dtype=bool),
+        normals=surface.normals.astype(np.float32),
+        distance=np.zeros(count, np.float32),
+        conditions=stream,
+    )
