@@ -24,10 +24,10 @@ from aerosurrogate.data.sampling import Sampling, drawn
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.model.interface import States
 from aerosurrogate.model_frame import sample
 from aerosurrogate.ranking import bootstrap, spearman
 from aerosurrogate.surrogate import CHUNK, Surrogate
-from aerosurrogate.transolver import States
 from aerosurrogate.writing import replacing, write_json
 
 SMALLEST_LIFT = 0.1
@@ -98,7 +98,7 @@ def evaluate_case(
     places = Places.of(case)
     start, states = time.perf_counter(), None
     if not surrogate.has_states(case.grid):
-        predicted = surrogate.fields(places, case.grid)
+        predicted, states = surrogate.answer(places, case.grid)
     else:
         seen = places
         if surrogate.sampling.kind != "rows" or surrogate.sampling.around is not None:

@@ -32,8 +32,8 @@ from aerosurrogate.model_frame import in_place, known_stream, sample, skin_place
 from aerosurrogate.parallel import each, expanded, own_device, workers
 
 if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
+    from aerosurrogate.model.interface import States
     from aerosurrogate.surrogate import Surrogate
-    from aerosurrogate.transolver import States
 
 MODELS = {2: "airfoil", 3: "car"}
 STILL_ON_WALLS = ("U", "nut")
@@ -325,5 +325,5 @@ def _chunk(surrogate: "Surrogate") -> int:
         free = torch.cuda.mem_get_info(surrogate.device)[0]
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    fits = free // 4 // (_BYTES * surrogate.model.config.channels)
+    fits = free // 4 // (_BYTES * surrogate.model.channels)
     return int(min(max(fits, 1024), CHUNK))

@@ -9,21 +9,21 @@ import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Generic, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, ValidationError
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, ValidationError
 from pydantic import model_validator as validator
+from typing_extensions import TypeVar
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.model.interface import Options
+from aerosurrogate.model.registry import find_kind
+from aerosurrogate.tables import Table, explained
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Data(_Table):
+class Data(Table):
     """Which cases, what the model sees of them and what it answers."""
 
     path: Path  # data set folder, relative to the recipe's file
@@ -32,7 +32,7 @@ class Data(_Table):
     validation: Fraction | str = 0.1  # part of the training split kept back, or a split of its own
     inputs: Annotated[tuple[str, ...], Field(min_length=1)]  # names of data.scaling.INPUTS, or features of the cases
     fields: Annotated[tuple[str, ...], Field(min_length=1)]
-    where: dict[str, Literal["all", "surface", "volume"]] = {}  # fields that count elsewhere than they usually do
+    where: dict[str, Literal["all", "surface", "volume"]] = Field({})  # fields that count elsewhere than usual
     coefficients: tuple[Literal["lift", "log_drag"], ...] = ()  # answered by the head
     scaling: Literal["nondimensional", "standardised", "raw"] = "standardised"
     # Which inputs have the mean of the training split subtracted and are divided by its spread: functions are all but
@@ -44,31 +44,7 @@ class Data(_Table):
     prepare: str = ""
 
 
-class Model(_Table):
-    """Architecture; the meaning of each is in transolver.py."""
-
-    layers: PositiveInt = 8
-    channels: PositiveInt = 128
-    heads: PositiveInt = 8
-    slices: PositiveInt | tuple[PositiveInt, ...] = 64  # one number, or one a layer
-    mlp_ratio: PositiveInt = 1
-    dropout: Fraction = 0.0
-    projection: Literal["pointwise", "conv2d", "conv3d"] = "pointwise"
-    unified_pos: Literal["none", "replace", "accompany", "index"] = "none"
-    unified_box: tuple[tuple[float, float], ...] | None = None
-    placeholder: bool = True
-    temperature_bounds: tuple[PositiveFloat, PositiveFloat] | None = (0.1, 5.0)
-
-    @validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.channels % self.heads:
-            raise ValueError(f"channels ({self.channels}) must be a multiple of heads ({self.heads})")
-        if isinstance(self.slices, tuple) and len(self.slices) != self.layers:
-            raise ValueError(f"slices has {len(self.slices)} numbers for {self.layers} layers")
-        return self
-
-
-class Training(_Table):
+class Training(Table):
     """The loop: how long, how fast, on which points, towards what."""
 
     epochs: PositiveInt | None = None
@@ -108,13 +84,16 @@ class Training(_Table):
         return self
 
 
-class Recipe(_Table):
+ModelOptions = TypeVar("ModelOptions", bound=Options, default=Any)
+
+
+class Recipe(Table, Generic[ModelOptions]):
     name: str
     data: Data
-    model: Model
+    model: ModelOptions  # of the kind it names; for a Transolver the options are in model/transolver.py
     training: Training
-    card: dict[str, str] = {}  # what people should know of the model: what it is, its limits
-    paper: dict[str, float] = {}  # the paper's figures for this task, by the names `evaluate` gives them
+    card: dict[str, str] = Field({})  # what people should know of the model: what it is, its limits
+    paper: dict[str, float] = Field({})  # the paper's figures for this task, by the names `evaluate` gives them
 
     def toml(self) -> str:
         """The recipe as a TOML text that `read_recipe` reads back to the same recipe."""
@@ -150,10 +129,13 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     document.setdefault("name", path.stem)
     if isinstance(document.get("data"), dict) and isinstance(document["data"].get("path"), str):
         document["data"]["path"] = str((path.parent / document["data"]["path"]).resolve())
+    model = document.setdefault("model", {})
+    kind = model.setdefault("kind", "transolver") if isinstance(model, dict) else "transolver"
+    table = Recipe[find_kind(str(kind)).Config]  # type: ignore[misc, valid-type]
     try:
-        return Recipe.model_validate_json(json.dumps(document, default=str))
+        return table.model_validate_json(json.dumps(document, default=str))
     except ValidationError as error:
-        raise _explained(error, path) from None
+        raise explained(error, table, path.name) from None
 
 
 def _override(document: dict[str, Any], text: str) -> None:
@@ -172,25 +154,3 @@ def _override(document: dict[str, Any], text: str) -> None:
     if last in ("epochs", "steps"):  # one replaces the other
         document.pop("steps" if last == "epochs" else "epochs", None)
     document[last] = parsed
-
-
-def _explained(error: ValidationError, path: Path) -> InputError:
-    """The first thing wrong, with its path in the file and the nearest right name."""
-    first = error.errors()[0]
-    place = [part for part in first["loc"] if isinstance(part, str) and not part.startswith(("tuple", "constrained"))]
-    table: Any = Recipe
-    for part in place[:-1]:
-        annotation = table.model_fields[part].annotation if part in table.model_fields else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            break
-        table = annotation
-    key = ".".join(str(part) for part in place) or "the recipe"
-    if first["type"] == "extra_forbidden":
-        names = list(table.model_fields)
-        near = difflib.get_close_matches(str(place[-1]), names, n=1, cutoff=0.4)
-        remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(names)}"
-        return InputError(f"{path.name}: unknown key {key}", seen=first["input"], remedy=remedy)
-    if first["type"] == "missing":
-        return InputError(f"{path.name}: {key} is missing", remedy=f"add {key} to the recipe, or --set {key}=VALUE")
-    seen = first["input"] if not isinstance(first["input"], dict) else None
-    return InputError(f"{path.name}: {key} is not valid", seen=seen, remedy=first["msg"].removeprefix("Value error, "))

@@ -26,7 +26,8 @@ from aerosurrogate.data.native import Native
 from aerosurrogate.data.sampling import Sampling
 from aerosurrogate.data.scaling import Places, Scaling
 from aerosurrogate.errors import InputError
-from aerosurrogate.transolver import Grid, States, Transolver, TransolverConfig
+from aerosurrogate.model import registry
+from aerosurrogate.model.interface import Grid, Model, States
 from aerosurrogate.writing import replacing
 
 SCHEMA = 2
@@ -38,7 +39,7 @@ _KEY = "aerosurrogate"
 class Surrogate:
     """A model that takes and gives numpy arrays in SI units, in the model's frame."""
 
-    model: Transolver
+    model: Model
     scaling: Scaling
     sampling: Sampling = field(default_factory=Sampling)
     task: str = "steady"
@@ -53,7 +54,7 @@ class Surrogate:
         """From a checkpoint file, a run folder, or the name of a model that comes with the package."""
         path = find_model(name_or_path)
         document = read_header(path)
-        model = Transolver(TransolverConfig(**document["architecture"]))
+        model = registry.build(document["architecture"])
         weights = {name: value.float() for name, value in load_file(path).items()}
         try:
             model.load_state_dict(weights)
@@ -92,7 +93,7 @@ class Surrogate:
         ]
         return {
             "schema": SCHEMA,
-            "architecture": asdict(self.model.config),
+            "architecture": self.model.document(),
             "inputs": list(self.scaling.input_names),
             "outputs": outputs,
             "coefficients": list(self.scaling.coefficient_names),
@@ -117,11 +118,11 @@ class Surrogate:
 
     @property
     def device(self) -> torch.device:
-        return self.model.head.weight.device
+        return next(self.model.parameters()).device
 
     def has_states(self, grid: Grid = None) -> bool:
         """Whether the model makes states of points, from which others are decoded."""
-        return self.task == "steady" and self.model.config.projection == "pointwise" and grid is None
+        return self.task == "steady" and not self.model.without_states and grid is None
 
     @torch.inference_mode()
     def states(self, places: Places, chunk: int = CHUNK) -> States:
@@ -141,11 +142,26 @@ class Surrogate:
     @torch.inference_mode()
     def fields(self, places: Places, grid: Grid = None, chunk: int = CHUNK) -> dict[str, Array]:
         """Fields at the points whose states they are themselves: all points of a case, or of a structured mesh."""
+        return self.answer(places, grid, chunk)[0]
+
+    @torch.inference_mode()
+    def answer(self, places: Places, grid: Grid = None, chunk: int = CHUNK) -> tuple[dict[str, Array], States | None]:
+        """As `fields`, with what the skin gives; the latter is None for tasks in time, and where there is no skin.
+
+        Models without states answer at all points in one call.
+        """
         if self.has_states(grid):
-            return self.decode(self.states(places, chunk), places, chunk)
+            states = self.states(places, chunk)
+            return self.decode(states, places, chunk), states
         inputs = torch.from_numpy(self.scaling.inputs(places))[None].to(self.device)
-        outputs = answer_all_times(self.model, inputs, grid, self.task, self.time_steps)
-        return self.scaling.fields(outputs[0].float().cpu().numpy(), places.surface, places.conditions)
+        skin = None
+        if self.task == "steady" and places.surface.any():
+            surface = torch.from_numpy(np.ascontiguousarray(places.surface))[None].to(self.device)
+            outputs, coefficients, pooled = self.model(inputs, grid, skin=surface)
+            skin = States((), None, pooled, coefficients)
+        else:
+            outputs = answer_all_times(self.model, inputs, grid, self.task, self.time_steps)
+        return self.scaling.fields(outputs[0].float().cpu().numpy(), places.surface, places.conditions), skin
 
     def force_areas(self, states: States, silhouette: float) -> dict[str, float]:
         """The head's answer for a body of this silhouette, m2 (2D: chord x 1 m): `drag` and `lift` over dynamic
@@ -168,7 +184,7 @@ class Surrogate:
 
 
 def answer_all_times(
-    model: Transolver, inputs: Tensor, grid: Grid, task: str, time_steps: int, only: int | None = None
+    model: Model, inputs: Tensor, grid: Grid, task: str, time_steps: int, only: int | None = None
 ) -> Tensor:
     """Outputs [B, N, time_steps * c], time by time, of a model that answers one time a call.
 
@@ -182,7 +198,7 @@ def answer_all_times(
         moments = [inputs.new_full((len(inputs),), t / max(time_steps - 1, 1)) for t in times]
         return torch.cat([model(inputs, grid, time=moment) for moment in moments], dim=-1)
     answers = []
-    fixed = model.config.dimensions
+    fixed = model.interface.dimensions
     for _ in range(time_steps):
         answers.append(model(inputs, grid))
         frames = inputs[..., fixed + answers[-1].shape[-1] :]

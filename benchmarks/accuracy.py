@@ -26,16 +26,15 @@ from torch import Tensor, nn
 
 from aerosurrogate import console
 from aerosurrogate.data.prepare import prepare
-from aerosurrogate.data.scaling import Places, Scaling
 from aerosurrogate.data.store import Dataset
-from aerosurrogate.evaluate import Evaluation, coefficient_errors, evaluate, field_errors, summarise
+from aerosurrogate.evaluate import evaluate
+from aerosurrogate.model.interface import Answer, Interface, Model
+from aerosurrogate.model.transolver import TransolverConfig
 from aerosurrogate.recipe import Recipe, read_recipe
-from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.cases import open_cases
 from aerosurrogate.training.distribution import processes
 from aerosurrogate.training.loop import Trainer
 from aerosurrogate.training.run import Run
-from aerosurrogate.transolver import Answer, Transolver, TransolverConfig
 
 INTRODUCTION = """# Accuracy at equal cost
 
@@ -56,19 +55,18 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 
 
-class Plain(nn.Module):
-    """What a model of the benchmark has to look like to the loop."""
+class Plain(Model):
+    """A contender without heads of its own, sized by the options of ours."""
 
-    def __init__(self, config: TransolverConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.head = nn.Identity()
+    Config = TransolverConfig
 
-    def answer(self, inputs: Tensor, grid: Any) -> Tensor:
+    def outputs(self, inputs: Tensor, grid: Any) -> Tensor:
         raise NotImplementedError
 
-    def forward(self, inputs: Tensor, grid: Any = None, mask: Any = None, skin: Any = None, group: Any = None) -> Any:
-        fields = self.answer(inputs, grid)
+    def forward(
+        self, inputs: Tensor, grid: Any = None, mask: Any = None, time: Any = None, skin: Any = None, group: Any = None
+    ) -> Any:
+        fields = self.outputs(inputs, grid)
         return fields if skin is None else Answer(fields, None, fields.mean(1))
 
 
@@ -83,26 +81,26 @@ def layers(*widths: int) -> nn.Sequential:
 class Mlp(Plain):
     """Each point for itself."""
 
-    def __init__(self, config: TransolverConfig) -> None:
-        super().__init__(config)
+    def __init__(self, interface: Interface, config: TransolverConfig) -> None:
+        super().__init__(interface, config)
         width = 2 * config.channels
-        self.net = layers(config.inputs, *[width] * config.layers, config.outputs)
+        self.net = layers(interface.inputs, *[width] * config.layers, interface.outputs)
 
-    def answer(self, inputs: Tensor, grid: Any) -> Tensor:
+    def outputs(self, inputs: Tensor, grid: Any) -> Tensor:
         return self.net(inputs)
 
 
 class PointNet(Plain):
     """Each point beside the largest features of all points."""
 
-    def __init__(self, config: TransolverConfig) -> None:
-        super().__init__(config)
+    def __init__(self, interface: Interface, config: TransolverConfig) -> None:
+        super().__init__(interface, config)
         C = config.channels
-        self.local = layers(config.inputs, C, C, C)
+        self.local = layers(interface.inputs, C, C, C)
         self.shared = layers(C, 2 * C, 4 * C)
-        self.out = layers(5 * C, 2 * C, C, config.outputs)
+        self.out = layers(5 * C, 2 * C, C, interface.outputs)
 
-    def answer(self, inputs: Tensor, grid: Any) -> Tensor:
+    def outputs(self, inputs: Tensor, grid: Any) -> Tensor:
         local = self.local(inputs)
         whole = self.shared(local).amax(dim=1, keepdim=True).expand(-1, inputs.shape[1], -1)
         return self.out(torch.cat([local, whole], dim=-1))
@@ -111,12 +109,12 @@ class PointNet(Plain):
 class PaperTransolver(Plain):
     """The textbook model, with the authors' initialisation and distances to an 8 x 8 reference grid."""
 
-    def __init__(self, config: TransolverConfig) -> None:
-        super().__init__(config)
-        d = config.dimensions
+    def __init__(self, interface: Interface, config: TransolverConfig) -> None:
+        super().__init__(interface, config)
+        d = interface.dimensions
         self.inner = Textbook(
-            config.inputs + {"none": 0, "accompany": 8**d, "index": 8**d - d}[config.unified_pos],
-            config.outputs,
+            interface.inputs + {"none": 0, "accompany": 8**d, "index": 8**d - d}[config.unified_pos],
+            interface.outputs,
             config.layers,
             config.channels,
             config.heads,
@@ -133,8 +131,9 @@ class PaperTransolver(Plain):
         box = config.unified_box or ((0.0, 1.0),) * d
         self.reference = torch.cartesian_prod(*(torch.linspace(low, high, 8) for low, high in box))
 
-    def answer(self, inputs: Tensor, grid: Any) -> Tensor:
-        places, functions = inputs.split([self.config.dimensions, inputs.shape[-1] - self.config.dimensions], dim=-1)
+    def outputs(self, inputs: Tensor, grid: Any) -> Tensor:
+        d = self.interface.dimensions
+        places, functions = inputs[..., :d], inputs[..., d:]
         if self.config.unified_pos == "index":
             places = torch.cartesian_prod(*(torch.linspace(0, 1, side) for side in grid)).expand(len(inputs), -1, -1)
         distances = torch.cdist(places, self.reference.expand(len(inputs), -1, -1))
@@ -142,61 +141,27 @@ class PaperTransolver(Plain):
         return self.inner(torch.cat([kept, distances], dim=-1), grid)
 
 
-BUILDERS: dict[str, Callable[[TransolverConfig], nn.Module]] = {
-    "textbook": PaperTransolver,
-    "ours": Transolver,
-    "PointNet": PointNet,
-    "MLP": Mlp,
+KINDS = {
+    "textbook": "accuracy:PaperTransolver",
+    "ours": "transolver",
+    "PointNet": "accuracy:PointNet",
+    "MLP": "accuracy:Mlp",
 }
 
 
-def builder(kind: str) -> Callable[[Recipe, Scaling], Any]:
-    def build(recipe: Recipe, scaling: Scaling) -> nn.Module:
-        return BUILDERS[kind](
-            TransolverConfig(
-                inputs=scaling.input_channels,
-                outputs=scaling.output_channels,
-                dimensions=scaling.dimensions,
-                coefficients=len(scaling.coefficient_names) if kind == "ours" else 0,
-                **recipe.model.model_dump(),
-            )
-        )
-
-    return build
-
-
-def run_one(kind: str, recipe: Recipe, split: str, out: Path) -> tuple[dict[str, float], float]:
+def run_one(recipe: Recipe, split: str, out: Path) -> tuple[dict[str, float], float]:
     """Train one model and measure it on a split: figures by name, and seconds of training."""
     with processes("cpu") as own:
         run = Run(out, recipe, resume=False)
         cases = open_cases(recipe, run)
-        trainer = Trainer(recipe, cases, run, own, builder(kind))
+        trainer = Trainer(recipe, cases, run, own)
         start = time.process_time()
         trainer.run_steps()
         seconds = time.process_time() - start
         trainer.trained.eval()
         surrogate = trainer.surrogate()
         names = cases.dataset.names(split)
-        if kind == "ours":
-            return evaluate(surrogate, cases.dataset, names).figures, seconds
-        return evaluate_directly(surrogate, cases.dataset, names).figures, seconds
-
-
-@torch.no_grad()
-def evaluate_directly(surrogate: Surrogate, dataset: Dataset, names: list[str]) -> Evaluation:
-    """As `evaluate`, for models that have no states: all points of a case in one call, as the authors do."""
-    result = Evaluation([])
-    for name in names:
-        start = time.perf_counter()
-        case = dataset.case(name).whole()
-        inputs = torch.from_numpy(surrogate.scaling.inputs(Places.of(case)))[None]
-        outputs = surrogate.model(inputs, case.grid)[0].numpy()
-        predicted = surrogate.scaling.fields(outputs, case.surface, case.conditions)
-        row = {"name": name} | field_errors(surrogate, case, predicted)
-        row |= coefficient_errors(surrogate, case, predicted, None)
-        result.rows.append(row | {"seconds": time.perf_counter() - start})
-    summarise(result)
-    return result
+        return evaluate(surrogate, cases.dataset, names).figures, seconds
 
 
 def darcy_recipe(kind: str, data: Path, steps: int, size: list[str]) -> Recipe:
@@ -232,13 +197,15 @@ def airfoil_recipe(kind: str, data: Path, steps: int, size: list[str]) -> Recipe
 def compare(task: str, recipe_of: Callable[[str], Recipe], split: str, seeds: int, folder: Path) -> dict[str, Any]:
     """All models of a task, each with some seeds."""
     rows: dict[str, Any] = {}
-    for kind in BUILDERS:
+    for kind in KINDS:
         figures, seconds = [], []
         for seed in range(seeds):
             recipe = recipe_of(kind)
             training = recipe.training.model_copy(update={"seed": seed})
-            recipe = recipe.model_copy(update={"training": training, "name": f"{task}-{kind}-{seed}"})
-            result, took = run_one(kind, recipe, split, folder / recipe.name)
+            model = recipe.model.model_copy(update={"kind": KINDS[kind]})
+            changes = {"training": training, "model": model, "name": f"{task}-{kind}-{seed}"}
+            recipe = recipe.model_copy(update=changes)
+            result, took = run_one(recipe, split, folder / recipe.name)
             figures.append(result)
             seconds.append(took)
             console.note(f"{recipe.name}: {json.dumps({k: round(v, 4) for k, v in result.items()})}")
@@ -271,7 +238,7 @@ def draw_curves(folder: Path, task: str) -> None:
 
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
-    for kind in BUILDERS:
+    for kind in KINDS:
         lines = (folder / f"{task}-{kind}-0" / "log.jsonl").read_text().splitlines()
         points = [(e["step"], e["loss"]) for e in map(json.loads, lines) if "loss" in e]
         steps, losses = (np.array(v) for v in zip(*points, strict=True))

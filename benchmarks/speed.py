@@ -33,7 +33,7 @@ import torch
 from textbook import Textbook
 from torch import Tensor, nn
 
-from aerosurrogate.transolver import Transolver
+from aerosurrogate.model.authors import from_authors
 
 Grid = tuple[int, ...] | None
 
@@ -107,7 +107,7 @@ def contenders(size: Size) -> dict[str, nn.Module]:
     models: dict[str, nn.Module] = {"textbook": (textbook := size.textbook())}
     if size.grid is None and (peer := physicsnemo(textbook, size)) is not None:
         models["physicsnemo"] = peer
-    return models | {"ours": Transolver.from_reference(textbook.state_dict())}
+    return models | {"ours": from_authors(textbook.state_dict())}
 
 
 def matmul(count: int = 4) -> tuple[Callable[[], Any], int]:
@@ -225,7 +225,7 @@ def compiled(repeats: int) -> dict[str, Any]:
     size = Size(CAR.N, CAR.C, CAR.M, CAR.mlp_ratio, layers=2)
     models, x = contenders(size), size.inputs()
     models["textbook compiled"] = torch.compile(size.textbook())
-    models["ours compiled"] = torch.compile(Transolver.from_reference(models["textbook"].state_dict()), fullgraph=True)
+    models["ours compiled"] = torch.compile(from_authors(models["textbook"].state_dict()), fullgraph=True)
     found: dict[str, Any] = {"forward": take_turns({n: forward(m, x, None) for n, m in models.items()}, repeats)}
     print("compiled", found, flush=True)
     found["step"] = take_turns({n: step(m, x, None) for n, m in models.items()}, repeats)

@@ -1,7 +1,7 @@
 """Transolver in the order of operations of the paper's equations: the yardstick for results and for speed.
 
 Written for reading, not for speed. Parameters are named as in the authors' checkpoints, so that
-`Transolver.from_reference(Textbook(...).state_dict())` is the same model.
+`from_authors(Textbook(...).state_dict())` is the same model.
 """
 
 import math

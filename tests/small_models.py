@@ -14,8 +14,9 @@ from aerosurrogate.data.scaling import Scaling
 from aerosurrogate.mesh import surroundings
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.model.interface import Interface
+from aerosurrogate.model.transolver import Transolver, TransolverConfig
 from aerosurrogate.surrogate import Surrogate
-from aerosurrogate.transolver import Transolver, TransolverConfig
 
 INPUTS = ("position_per_length", "normal", "log_distance", "surface", "stream", "log_reynolds")
 FIELDS = {2: ("p", "U", "wallShearStress", "nut"), 3: ("p", "U", "wallShearStress")}
@@ -71,17 +72,8 @@ def small_surrogate(dimensions: int) -> Surrogate:
         kind="nondimensional",
     )
     torch.manual_seed(3)
-    config = TransolverConfig(
-        inputs=scaling.input_channels,
-        outputs=scaling.output_channels,
-        dimensions=dimensions,
-        layers=2,
-        channels=32,
-        heads=4,
-        slices=8,
-        coefficients=2,
-    )
-    model = Transolver(config).eval()
+    interface = Interface(scaling.input_channels, scaling.output_channels, dimensions, coefficients=2)
+    model = Transolver(interface, TransolverConfig(layers=2, channels=32, heads=4, slices=8)).eval()
     with torch.no_grad():  # large enough weights that the answer depends on the shape
         for weight in model.parameters():
             if weight.ndim == 2:

@@ -1,6 +1,5 @@
 """Impossible architectures and calls are refused with the value and the rule; possible ones survive JSON."""
 
-import dataclasses
 import json
 
 import pytest
@@ -8,7 +7,9 @@ import torch
 from transolver_models import points, small_model
 
 from aerosurrogate.errors import InputError
-from aerosurrogate.transolver import Transolver, TransolverConfig
+from aerosurrogate.model.interface import Interface
+from aerosurrogate.model.registry import build
+from aerosurrogate.model.transolver import Transolver, TransolverConfig
 
 GOOD = {"inputs": 5, "outputs": 3, "dimensions": 2}
 
@@ -16,30 +17,38 @@ GOOD = {"inputs": 5, "outputs": 3, "dimensions": 2}
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"channels": 100, "heads": 8}, "100.*multiple of heads = 8"),
-        ({"inputs": 1}, "1.*2 positions"),
-        ({"dimensions": 4}, "4.*2 or 3"),
-        ({"slices": (8, 8)}, r"\(8, 8\).*each of 8 layers"),
-        ({"slices": 0}, "0.*at least 1"),
-        ({"layers": 0}, "0.*at least 1"),
+        ({"channels": 100, "heads": 8}, "channels .100. must be a multiple of heads .8."),
+        ({"inputs": 1}, "inputs=1.*positions"),
+        ({"dimensions": 4}, "dimensions=4.*2 or 3"),
+        ({"slices": (8, 8)}, "2 numbers for 8 layers"),
+        ({"slices": 0}, "slices.*0.*greater than 0"),
+        ({"layers": 0}, "layers.*0.*greater than 0"),
         ({"activation": "gelo"}, "gelo.*gelu"),
-        ({"projection": "conv3d"}, "2.*conv3d"),
-        ({"dropout": 1.0}, "1.0.*below 1"),
-        ({"temperature_bounds": (0.0, 5.0)}, r"\(0.0, 5.0\).*0 < low"),
-        ({"unified_pos": "replace", "unified_box": ((0, 1),)}, "2 pairs"),
-        ({"unified_box": ((0, 1), (0, 1))}, "none unless"),
+        ({"projection": "conv3d"}, "2D.*conv3d"),
+        ({"dropout": 1.0}, "dropout.*1.0.*less than 1"),
+        ({"temperature_bounds": (0.0, 5.0)}, "temperature_bounds.*greater than 0"),
+        ({"temperature_bounds": (5.0, 0.1)}, "low, high"),
+        ({"unified_pos": "replace", "unified_box": ((0, 1),)}, "2D.*pair"),
+        ({"unified_box": ((0, 1), (0, 1))}, "replace or accompany"),
+        ({"slice": 8}, "unknown key slice.*slices"),
+        ({"kind": "transolve"}, "transolve.*did you mean transolver"),
+        ({"kind": "no_such_package:Model"}, "no_such_package"),
+        ({"kind": "json:JSONDecoder"}, "derive it from"),
     ],
 )
 def test_impossible_values(settings, said):
     with pytest.raises(InputError, match=said):
-        TransolverConfig(**(GOOD | settings))
+        build(GOOD | settings)
 
 
 def test_json_and_back():
     config = TransolverConfig(
-        **GOOD, layers=2, slices=(16, 8), unified_pos="accompany", unified_box=((-2.0, 4.0), (-1.5, 1.5))
+        layers=2, slices=(16, 8), unified_pos="accompany", unified_box=((-2.0, 4.0), (-1.5, 1.5)), activation="silu"
     )
-    assert TransolverConfig(**json.loads(json.dumps(dataclasses.asdict(config)))) == config
+    model = Transolver(Interface(**GOOD, coefficients=2), config)
+    again = build(json.loads(json.dumps(model.document())))
+    assert (again.interface, again.config) == (model.interface, config)
+    assert again.state_dict().keys() == model.state_dict().keys()
 
 
 @pytest.mark.parametrize(
@@ -59,5 +68,6 @@ def test_impossible_calls(settings, call, said):
 
 
 def test_slice_projection_starts_orthogonal():
-    weight = Transolver(TransolverConfig(**GOOD, channels=64, heads=4, slices=8)).blocks[0].attention.logits.weight
+    config = TransolverConfig(channels=64, heads=4, slices=8)
+    weight = Transolver(Interface(**GOOD), config).blocks[0].attention.logits.weight
     torch.testing.assert_close(weight @ weight.T, torch.eye(8), atol=1e-5, rtol=0)

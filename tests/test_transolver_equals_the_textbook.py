@@ -5,7 +5,8 @@ import torch
 from transolver_models import Textbook, points, roughened, small_model
 
 from aerosurrogate.errors import InputError
-from aerosurrogate.transolver import Transolver
+from aerosurrogate.model.authors import from_authors
+from aerosurrogate.model.transolver import Transolver
 
 FOLDED = {"C": 32, "heads": 4, "slices": 8}  # 4 * 8 <= 32 + 8: the folded order is the cheaper one
 PLAIN = {"C": 32, "heads": 4, "slices": 24}
@@ -35,7 +36,7 @@ def assert_same_model(textbook: Textbook, ours: Transolver, x: torch.Tensor, the
 @pytest.mark.parametrize("recompute", ["none", "cheap", "tiles"])
 def test_pointwise(size, tile, recompute):
     textbook = roughened(Textbook(5, 3, layers=3, mlp_ratio=2, **size))
-    ours = Transolver.from_reference(textbook.state_dict())
+    ours = from_authors(textbook.state_dict())
     ours.tile, ours.recompute = tile, recompute
     assert ours.blocks[0].attention.folded == (size is FOLDED)
     assert_same_model(textbook, ours, points(120, batch=2), points(120, batch=2))
@@ -44,21 +45,21 @@ def test_pointwise(size, tile, recompute):
 @pytest.mark.parametrize(("projection", "grid"), [("conv2d", (8, 15)), ("conv3d", (4, 5, 6))])
 def test_convolutional(projection, grid):
     textbook = roughened(Textbook(5, 3, layers=2, projection=projection, placeholder=False, **FOLDED))
-    ours = Transolver.from_reference(textbook.state_dict())
+    ours = from_authors(textbook.state_dict())
     assert ours.placeholder is None
     assert_same_model(textbook, ours, points(120), points(120), grid=grid)
 
 
 def test_convolutional_without_input_functions_adds_the_placeholder():
     textbook = roughened(Textbook(2, 3, layers=2, projection="conv2d", **FOLDED))
-    ours = Transolver.from_reference(textbook.state_dict())
+    ours = from_authors(textbook.state_dict())
     x = points(120)[..., :2]
     assert_same_model(textbook, ours, x, x, grid=(8, 15))
 
 
 def test_time():
     textbook = roughened(Textbook(5, 3, layers=2, time=True, **FOLDED))
-    ours = Transolver.from_reference(textbook.state_dict())
+    ours = from_authors(textbook.state_dict())
     assert_same_model(textbook, ours, points(40, 2), points(40, 2), time=torch.tensor([0.0, 7.0]))
 
 
@@ -69,11 +70,11 @@ def distances(positions: torch.Tensor, box: list[tuple[float, float]]) -> torch.
 
 
 def test_distances_beside_the_positions_as_for_airfrans():
-    box = [(-2.0, 4.0), (-1.5, 1.5)]
+    box = ((-2.0, 4.0), (-1.5, 1.5))
     textbook = roughened(Textbook(5 + 64, 3, layers=2, **FOLDED))
     checkpoint = textbook.state_dict()
     checkpoint["blocks.0.mlp_new.linear_pre.0.weight"] = torch.zeros(32, 32)  # the authors' AirfRANS model holds it
-    ours = Transolver.from_reference(checkpoint, unified_pos="accompany", unified_box=box)
+    ours = from_authors(checkpoint, unified_pos="accompany", unified_box=box)
     x = points(60)
     assert_same_model(textbook, ours, x, torch.cat([x, distances(x[..., :2], box)], dim=-1))
 
@@ -81,7 +82,7 @@ def test_distances_beside_the_positions_as_for_airfrans():
 def test_distances_instead_of_the_positions():
     box = [(0.0, 1.0)] * 2
     textbook = roughened(Textbook(3 + 64, 3, layers=2, **FOLDED))
-    ours = Transolver.from_reference(textbook.state_dict(), unified_pos="replace")
+    ours = from_authors(textbook.state_dict(), unified_pos="replace")
     x = points(60)
     assert_same_model(textbook, ours, x, torch.cat([distances(x[..., :2], box), x[..., 2:]], dim=-1))
 
@@ -89,7 +90,7 @@ def test_distances_instead_of_the_positions():
 def test_distances_on_the_index_grid():
     grid = (6, 10)
     textbook = roughened(Textbook(3 + 64, 3, layers=2, projection="conv2d", placeholder=False, **FOLDED))
-    ours = Transolver.from_reference(textbook.state_dict(), unified_pos="index")
+    ours = from_authors(textbook.state_dict(), unified_pos="index")
     places = torch.stack(torch.meshgrid(*(torch.linspace(0, 1, s) for s in grid), indexing="ij"), dim=-1).view(1, 60, 2)
     x = points(60)
     theirs = torch.cat([distances(places, [(0.0, 1.0)] * 2), x[..., 2:]], dim=-1)
@@ -100,14 +101,14 @@ def test_slices_per_layer_are_read_from_the_checkpoint():
     wide, narrow = (roughened(Textbook(5, 3, layers=2, C=32, heads=4, slices=m)) for m in (16, 8))
     checkpoint = wide.state_dict() | {k: v for k, v in narrow.state_dict().items() if k.startswith("blocks.1")}
     wide.blocks[1] = narrow.blocks[1]
-    ours = Transolver.from_reference(checkpoint)
+    ours = from_authors(checkpoint)
     assert ours.config.slices == (16, 8)
     assert_same_model(wide, ours, points(50), points(50))
 
 
 def test_foreign_checkpoint_is_named():
     with pytest.raises(InputError, match="encoder"):
-        Transolver.from_reference({"encoder.weight": torch.zeros(2, 2)})
+        from_authors({"encoder.weight": torch.zeros(2, 2)})
 
 
 def test_squares_average_over_squares_of_the_grid():

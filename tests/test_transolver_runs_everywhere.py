@@ -9,7 +9,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from transolver_models import points, small_model
 
-from aerosurrogate.transolver import Transolver
+from aerosurrogate.model.transolver import Transolver
 
 SHARES = (170, 30)  # points of the two processes
 SETTINGS = {"coefficients": 2, "slices": 8}
@@ -81,7 +81,8 @@ def test_no_tensor_is_made_on_another_device(settings):
 
 
 def small_model_without_weights(settings) -> Transolver:
-    return Transolver(small_model(**settings).config)
+    like = small_model(**settings)
+    return Transolver(like.interface, like.config)
 
 
 @pytest.mark.parametrize("recompute", ["none", "cheap", "tiles"])

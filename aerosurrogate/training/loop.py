@@ -3,7 +3,6 @@
 import contextlib
 import math
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,8 @@ from aerosurrogate.data.native import native
 from aerosurrogate.data.scaling import Scaling
 from aerosurrogate.errors import InputError
 from aerosurrogate.evaluate import best_routes, cost_of_drawing, evaluate
+from aerosurrogate.model.interface import Interface, Model
+from aerosurrogate.model.registry import find_kind
 from aerosurrogate.recipe import Recipe, Training
 from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.batches import Batch, Batches
@@ -25,7 +26,6 @@ from aerosurrogate.training.distribution import Processes, processes
 from aerosurrogate.training.muon import Muon
 from aerosurrogate.training.objective import Objective
 from aerosurrogate.training.run import Run
-from aerosurrogate.transolver import Transolver, TransolverConfig
 from aerosurrogate.writing import alone_in
 
 LOGGED = 500  # lines of training loss a run
@@ -64,18 +64,11 @@ def _check_share(training: Training, own: Processes) -> None:
 class Trainer:
     """The state of a run and the loop over it."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        cases: TrainingCases,
-        run: Run,
-        own: Processes,
-        build: Callable[[Recipe, Scaling], Transolver] | None = None,
-    ) -> None:
+    def __init__(self, recipe: Recipe, cases: TrainingCases, run: Run, own: Processes) -> None:
         self.recipe, self.cases, self.run, self.own = recipe, cases, run, own
         t = recipe.training
         torch.manual_seed(t.seed)
-        self.model = (build or build_model)(recipe, cases.scaling).to(own.device)
+        self.model = build_model(recipe, cases.scaling).to(own.device)
         if t.start:
             self._start_from(t.start)
         group = own.group if t.shard_points else None
@@ -95,7 +88,7 @@ class Trainer:
 
     def _start_from(self, name: str) -> None:
         model = Surrogate.load(name, "cpu").model
-        if model.config != self.model.config:
+        if model.document() != self.model.document():
             raise InputError(
                 "the model to start from has another architecture than the recipe",
                 seen=name,
@@ -104,7 +97,7 @@ class Trainer:
         self.model.load_state_dict(model.state_dict())
 
     @property
-    def trained(self) -> Transolver:
+    def trained(self) -> Model:
         """The weights to keep: the averaged ones where there are any."""
         return self.average.module if self.average is not None else self.model  # type: ignore[return-value]
 
@@ -297,26 +290,23 @@ class Trainer:
         return reached | {"validation": result.figures, "routes": surrogate.card["routes"]}
 
 
-def build_model(recipe: Recipe, scaling: Scaling) -> Transolver:
+def build_model(recipe: Recipe, scaling: Scaling) -> Model:
     """The recipe's architecture, for the inputs and outputs that the data have."""
     t = recipe.training
-    times = t.time_steps if t.task != "steady" else 1
-    return Transolver(
-        TransolverConfig(
-            inputs=scaling.input_channels,
-            outputs=scaling.output_channels // times,
-            dimensions=scaling.dimensions,
-            time_input=t.task == "time",
-            coefficients=len(scaling.coefficient_names),
-            **recipe.model.model_dump(),
-        )
+    interface = Interface(
+        inputs=scaling.input_channels,
+        outputs=scaling.output_channels // (t.time_steps if t.task != "steady" else 1),
+        dimensions=scaling.dimensions,
+        time_input=t.task == "time",
+        coefficients=len(scaling.coefficient_names),
     )
+    return find_kind(recipe.model.kind)(interface, recipe.model)
 
 
-def build_optimiser(model: Transolver, training: Training) -> optim.Optimizer:
+def build_optimiser(model: Model, training: Training) -> optim.Optimizer:
     options: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay, "fused": True}
     if training.optimiser == "muon":  # for what maps hidden states to hidden states
-        matrices = [weight for weight in model.blocks.parameters() if weight.ndim > 1]
+        matrices = [weight for weight in model.hidden_parameters() if weight.ndim > 1]
         taken = set(map(id, matrices))
         return Muon(matrices, [weight for weight in model.parameters() if id(weight) not in taken], **options)
     kind = {"adam": optim.Adam, "adamw": optim.AdamW}[training.optimiser]

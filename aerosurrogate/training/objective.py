@@ -7,11 +7,11 @@ from torch.distributed.nn.functional import all_reduce
 
 from aerosurrogate.data.scaling import Scaling
 from aerosurrogate.errors import InputError
+from aerosurrogate.model.interface import Model
 from aerosurrogate.recipe import Training
 from aerosurrogate.surrogate import answer_all_times
 from aerosurrogate.training import losses
 from aerosurrogate.training.batches import Batch
-from aerosurrogate.transolver import Transolver
 
 SMALLEST = 0.01  # of a field's spread: cases with less than this of it have no relative error
 
@@ -27,7 +27,7 @@ class Objective(nn.Module):
     spread: Tensor
 
     def __init__(
-        self, model: Transolver, scaling: Scaling, training: Training, group: dist.ProcessGroup | None = None
+        self, model: Model, scaling: Scaling, training: Training, group: dist.ProcessGroup | None = None
     ) -> None:
         super().__init__()
         self.model, self.scaling, self.training_recipe, self.group = model, scaling, training, group

@@ -14,6 +14,7 @@ def weights(source: Source, layer: int = -1) -> list[tuple[str, NDArray[np.float
     """The slices that differ most over the skin and from each other: their names and weights (m,)."""
     import torch
 
+    from aerosurrogate.model.transolver import Transolver
     from aerosurrogate.model_frame import in_place, skin_places
     from aerosurrogate.predict import Predictor
 
@@ -24,6 +25,8 @@ def weights(source: Source, layer: int = -1) -> list[tuple[str, NDArray[np.float
     predictor = Predictor(solution.model)
     prepared = predictor.place(solution.body, solution.conditions)
     surrogate = predictor.surrogate(source.surface.dimension)
+    if not isinstance(surrogate.model, Transolver):
+        raise InputError("only a Transolver has slices", seen=surrogate.model.config.kind, remedy="give another --kind")
     inputs = surrogate.scaling.inputs(in_place(surrogate, skin_places(prepared.surface, prepared.stream)))
     with torch.inference_mode():
         points = torch.from_numpy(inputs)[None].to(surrogate.device)

@@ -1,0 +1,44 @@
+"""Where and when a point is, as features: distances to a reference grid, places on a structured mesh, waves of time."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from aerosurrogate.model.interface import Grid
+
+SQUARE = 4  # points along a side of the fixed squares of the paper's ablation
+
+
+def distances(points: Tensor, box: tuple[tuple[float, float], ...], size: int) -> Tensor:
+    """Distances [B, n, size**d] of points [B, n, d] to the points of a grid that spans the box, size along a side."""
+    sides = [torch.linspace(*side, size, dtype=points.dtype, device=points.device) for side in box]
+    reference = torch.cartesian_prod(*sides).expand(len(points), -1, -1)  # [B, size**d, d], row-major
+    return torch.cdist(points, reference, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def at_index_places(inputs: Tensor, grid: Grid) -> Tensor:
+    """Inputs [B, N, c] of a structured mesh with each point's place on its index grid, in the unit box, as position."""
+    assert grid is not None
+    sides = [torch.linspace(0.0, 1.0, side, dtype=inputs.dtype, device=inputs.device) for side in grid]
+    places = torch.cartesian_prod(*sides).expand(len(inputs), -1, -1)
+    return torch.cat([places, inputs[..., len(grid) :]], dim=-1)
+
+
+def squares(grid: Grid, like: Tensor) -> Tensor:
+    """To which square of a structured mesh each of its points belongs, one-hot: [N, squares]."""
+    assert grid is not None
+    number = torch.zeros((), dtype=torch.long, device=like.device)
+    counts = [-(-side // SQUARE) for side in grid]
+    for side, count in zip(grid, counts, strict=True):
+        number = number[..., None] * count + torch.arange(side, device=like.device) // SQUARE
+    return F.one_hot(number.flatten(), math.prod(counts)).to(like.dtype)
+
+
+def time_waves(time: Tensor, channels: int, dtype: torch.dtype) -> Tensor:
+    """Cosines and sines of the time [B], the longest of period 10000 * 2 pi: [B, 1, channels]."""
+    half = channels // 2
+    steps = torch.arange(half, device=time.device, dtype=dtype)
+    angles = time.reshape(-1, 1, 1) * torch.exp(-math.log(10000.0) / half * steps)
+    return F.pad(torch.cat([angles.cos(), angles.sin()], dim=-1), (0, channels % 2))
