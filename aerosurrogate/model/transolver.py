@@ -96,8 +96,7 @@ class PhysicsAttention(nn.Module):
 
     def __init__(self, config: TransolverConfig, slices: int) -> None:
         super().__init__()
-        C, H = config.channels, config.heads
-        D = C // H
+        C, H, D = config.channels, config.heads, config.channels // config.heads
         self.heads, self.kind = H, config.attention
         self.dropout, self.bounds = config.dropout, config.temperature_bounds
         self.pointwise = config.projection == "pointwise"
