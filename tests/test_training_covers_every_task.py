@@ -74,7 +74,7 @@ def test_a_task_is_trained_and_answers_all_its_times(recipe: str, data: tuple, m
 class NextNumber(nn.Module):
     """Answers the youngest frame plus one; the time, if given."""
 
-    class config:  # noqa: N801
+    class interface:  # noqa: N801
         dimensions = 2
 
     def forward(self, inputs: Tensor, grid: None, time: Tensor | None = None) -> Tensor:
