@@ -98,6 +98,7 @@ Ground = Annotated[str, typer.Option(help="auto, none, or the height of the grou
 def _root(
     version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False,
 ) -> None:
+    console.on_command_line()
     if version:
         typer.echo(f"aerosurrogate {__version__}")
         raise typer.Exit
@@ -141,7 +142,7 @@ def prepare(
 
 @app.command()
 def train(
-    recipe: Annotated[Path, typer.Argument(help="Recipe, a TOML file.")],
+    recipe: Annotated[str, typer.Argument(help="Recipe, a TOML file, or the name of one that comes with the project.")],
     overrides: Annotated[list[str] | None, typer.Option("--set", help="Override a key: training.epochs=3.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/NAME unless said.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run stopped.")] = False,
@@ -155,8 +156,9 @@ def train(
     Example: `aerosurrogate train recipes/naca_rans.toml --set training.epochs=3`
     """
     from aerosurrogate.recipe import read_recipe
+    from aerosurrogate.shipped import find_recipe
 
-    settings = read_recipe(recipe, overrides or ())
+    settings = read_recipe(find_recipe(recipe), overrides or ())
     from aerosurrogate.training.loop import train
 
     reached = train(settings, out, resume=resume, device=device)
@@ -348,6 +350,27 @@ def models(
     from aerosurrogate.models import models
 
     result = models(name)
+    if as_json:
+        print_json(result.document())
+    else:
+        result.show()
+
+
+@app.command()
+def recipes(
+    name: Annotated[str | None, typer.Argument(help="Show this recipe or spec only.")] = None,
+    copy: Annotated[bool, typer.Option("--copy", help="Copy it into the present folder, to be changed.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """List the recipes and specs that come with the project, or copy one.
+
+    Example: `aerosurrogate recipes car_rans --copy`
+    """
+    from aerosurrogate.shipped import recipes
+
+    result = recipes(name, copy=copy)
     if as_json:
         print_json(result.document())
     else:

@@ -1,6 +1,10 @@
-"""What is said to a person: always on stderr, so that stdout holds results alone."""
+"""What is said to a person: on the command line always on stderr, so that stdout holds results alone.
+
+Used as a library, the same messages go to the logger `aerosurrogate`, and nothing is printed.
+"""
 
 import contextlib
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,8 +15,17 @@ from rich.table import Table
 
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
 _out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)  # a pipe has no width to fold at
+_log = logging.getLogger("aerosurrogate")
+_log.addHandler(logging.NullHandler())  # silent unless whoever imports us asks to hear
+_on_command_line = False
 _quiet = False
 _SECONDS_BETWEEN_LINES = 10.0  # plain progress lines in a log: often enough to watch, rare enough to read
+
+
+def on_command_line() -> None:
+    """From now on messages are for the person at the terminal."""
+    global _on_command_line
+    _on_command_line = True
 
 
 def be_quiet(quiet: bool) -> None:
@@ -22,7 +35,9 @@ def be_quiet(quiet: bool) -> None:
 
 
 def note(text: str) -> None:
-    if not _quiet:
+    if not _on_command_line:
+        _log.info(text)
+    elif not _quiet:
         _err.print(text, markup=False)
 
 
@@ -37,6 +52,9 @@ def resumable(how: str) -> Iterator[None]:
 
 
 def warn(text: str) -> None:
+    if not _on_command_line:
+        _log.warning(text)
+        return
     _err.print(f"warning: {text}", markup=False, style="yellow")
 
 
@@ -60,13 +78,15 @@ def error(text: str) -> None:
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, results: bool = False) -> None:
     """Show a table: on stdout if it is the command's result, else as a note on stderr."""
-    if _quiet and not results:
+    if not results and (_quiet or not _on_command_line):
         return
     view = Table(title=title or None, title_justify="left", header_style="bold")
     lines = [[str(cell) for cell in row] for row in rows]
     for i, column in enumerate(columns):
-        number = i > 0 and all(len(line[i]) <= 10 for line in lines)  # cut in two it could not be read
-        view.add_column(column, justify="left" if i == 0 else "right", overflow="fold", no_wrap=number)
+        number = i > 0 and all(
+            len(line[i]) <= 10 for line in lines
+        )  # cut in two it could not be read
+        view.add_column(column, justify="right" if number else "left", overflow="fold", no_wrap=number)
     for line in lines:
         view.add_row(*line)
     (_out if results else _err).print(view)
@@ -88,7 +108,7 @@ def progress(title: str, total: int, done: int = 0, unit: str = "") -> Iterator[
 
     if _quiet:
         yield lambda steps=1, **figures: None
-    elif sys.stderr.isatty():
+    elif _on_command_line and sys.stderr.isatty():
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),

@@ -18,6 +18,7 @@ from typing_extensions import TypeVar
 from aerosurrogate.errors import InputError
 from aerosurrogate.model.interface import Options
 from aerosurrogate.model.registry import find_kind
+from aerosurrogate.shipped import find_dataset
 from aerosurrogate.tables import Table, explained
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
@@ -128,7 +129,7 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         _override(document, text)
     document.setdefault("name", path.stem)
     if isinstance(document.get("data"), dict) and isinstance(document["data"].get("path"), str):
-        document["data"]["path"] = str((path.parent / document["data"]["path"]).resolve())
+        document["data"]["path"] = str(find_dataset(path.parent, document["data"]["path"]))
     model = document.setdefault("model", {})
     kind = model.setdefault("kind", "transolver") if isinstance(model, dict) else "transolver"
     table = Recipe[find_kind(str(kind)).Config]  # type: ignore[misc, valid-type]
