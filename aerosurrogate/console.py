@@ -83,9 +83,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     view = Table(title=title or None, title_justify="left", header_style="bold")
     lines = [[str(cell) for cell in row] for row in rows]
     for i, column in enumerate(columns):
-        number = i > 0 and all(
-            len(line[i]) <= 10 for line in lines
-        )  # cut in two it could not be read
+        number = i > 0 and all(len(line[i]) <= 10 for line in lines)  # cut in two it could not be read
         view.add_column(column, justify="right" if number else "left", overflow="fold", no_wrap=number)
     for line in lines:
         view.add_row(*line)
