@@ -24,7 +24,7 @@ from aerosurrogate.conditions import FlowAxes, StreamOptions
 from aerosurrogate.data.splits import held_out
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.mesh.write import write_mesh
-from aerosurrogate.simulate import car_case, car_shapes, cars
+from aerosurrogate.simulate import car_case, cars, shapes
 from aerosurrogate.simulate.driver import Outcome, designs_of, simulate
 from aerosurrogate.simulate.spec import FIDELITIES, Design, read_spec
 from aerosurrogate.writing import replacing, write_json, write_text
@@ -45,7 +45,7 @@ def solve_ahmed(run_dir: Path) -> list[Outcome]:
     """One outcome a slant; what has been solved before is not solved again."""
     files = [run_dir / "shapes" / f"ahmed_{slant:g}.stl" for slant in MEASURED]
     for slant, file in zip(MEASURED, files, strict=True):
-        write_mesh(car_shapes.surface(car_shapes.AhmedShape(slant)), file)
+        write_mesh(shapes.surface({"kind": "ahmed", "slant": slant}), file)
     return simulate([str(file) for file in files], run_dir / "ahmed", jobs=1, stream=StreamOptions(speed=AHMED_SPEED))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.mesh.airfoil import naca
 from aerosurrogate.mesh.write import write_mesh
-from aerosurrogate.simulate import car_shapes
+from aerosurrogate.simulate import shapes
 from aerosurrogate.simulate.driver import show, simulate
 from aerosurrogate.writing import replacing
 
@@ -107,7 +107,7 @@ def main(run_dir: Path) -> None:
     write_sections()
     files = [HERE / f"{name}.stl" for name in DESIGNS]
     for parameters, file in zip(DESIGNS.values(), files, strict=True):
-        write_mesh(car_shapes.surface(car_shapes.shape_of(parameters)), file)
+        write_mesh(shapes.surface(parameters), file)
     outcomes = simulate([str(file) for file in files], run_dir, jobs=1, stream=StreamOptions(speed=SPEED))
     show(outcomes)
     rows = [

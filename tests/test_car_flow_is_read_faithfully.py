@@ -1,6 +1,7 @@
 """A real, very coarse run around an Ahmed body: what is stored gives OpenFOAM's own forces, and is physical."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from aerosurrogate import forces
 from aerosurrogate.conditions import Conditions, FlowAxes
 from aerosurrogate.simulate import cars
-from aerosurrogate.simulate.car_case import SKIN_LEVEL, Settings
+from aerosurrogate.simulate import openfoam as foam
+from aerosurrogate.simulate.car_case import SETTINGS, Settings, lattice, size_of
 from aerosurrogate.simulate.spec import Design
 
 pytestmark = pytest.mark.skipif(shutil.which("simpleFoam") is None, reason="needs OpenFOAM")
@@ -55,8 +57,16 @@ def test_the_skin_is_the_body_and_its_normals_leave_it(solution):
 
 def test_the_skin_is_meshed_alike_everywhere(solution):
     """Or the mesh would jump, and the place of separation with it, when a body changes a little."""
-    cell = COARSE.base_cell / 2**SKIN_LEVEL * solution.case.conditions.length
+    cell = COARSE.skin_cell * solution.case.conditions.length
     assert np.percentile(solution.case.areas[solution.case.surface], 5) > 0.5 * cell**2
+
+
+def test_most_of_the_skin_got_its_prism_layers_and_the_case_says_so(solution):
+    tags = solution.case.tags
+    assert float(tags["layered"]) > 0.8
+    assert 2 < float(tags["layers"]) <= COARSE.layers
+    assert 0 < float(tags["layer_thickness"]) < 2 * COARSE.skin_cell * solution.case.conditions.length
+    assert int(tags["cells"]) > 1000
 
 
 def test_pressure_and_velocity_are_those_of_a_stream_around_a_body(solution):
@@ -82,6 +92,50 @@ def test_surroundings_know_their_wall(solution):
     assert case.volumes[off].min() > 0
 
 
+def test_a_body_in_free_air_has_no_ground(tmp_path):
+    """Held in the middle of the box, a sphere has no lift; over a ground at its lowest point it does."""
+    design = Design("ball", "car", {"kind": "sphere", "length": 1.0}, Conditions(30.0, 1.0, ground=False))
+    solution = cars.solve_body(design, cars.body_of(design), tmp_path, replace(COARSE, iterations=60, average_from=50))
+    case = solution.case
+    assert not case.conditions.ground
+    below = ~case.surface & (case.points[:, 2] < -0.1)
+    above = ~case.surface & (case.points[:, 2] > 1.1)
+    assert 0.5 < below.sum() / above.sum() < 2
+    assert abs(case.reference["cl"]) < 0.2 * case.reference["cd"]
+    assert "bottom" in foam.read_mesh(tmp_path).patches
+    assert "ground" not in foam.read_mesh(tmp_path).patches
+
+
+def test_the_lattice_is_placed_by_the_name_of_the_case_and_keeps_the_planes():
+    surface = cars.body_of(Design("a", "car", {"kind": "ahmed", "slant": 25.0}, Conditions(40.0, 1.044, ground=True)))
+    settings = SETTINGS["standard"]
+    size = size_of(surface, cars.frontal_area(surface))
+    places = [cars.place_of(name, number) for name, number in (("a", 0), ("a", 0), ("a", 1), ("b", 0))]
+    assert np.array_equal(places[0], places[1])
+    assert len({tuple(place) for place in places}) == 3
+    middle = lattice(surface, settings, size, ground=True, half=True, place=np.full(3, 0.5))
+    for place in places:
+        corners = lattice(surface, settings, size, ground=True, half=True, place=place)
+        assert corners[0, 1:] == pytest.approx([0, 0]), "symmetry plane and ground stay"
+        assert abs(corners - middle)[:, 0].max() <= 0.5 * settings.base_cell * size
+        # At the roof the lattice is off by at most half a cell of the skin.
+        off = (corners[1, 2] / middle[1, 2] - 1) * surface.bounds[1, 2]
+        assert 0 < abs(off) <= 0.5 * settings.skin_cell * size
+
+
+def test_held_out_bodies_are_averaged_over_placements(tmp_path, monkeypatch):
+    monkeypatch.setitem(SETTINGS, "fast", replace(COARSE, base_cell=0.5, iterations=45))
+    design = Design("box", "car", {"kind": "ahmed", "slant": 0.0}, Conditions(40.0, 1.044, ground=True), placements=2)
+    monkeypatch.setattr(cars, "unsteadiness", lambda *_: "")
+    solution = cars.solve(design, tmp_path, "fast")
+    drags = [foam.history(folder)["Cd"][COARSE.average_from :].mean() for folder in (tmp_path, tmp_path / "placement1")]
+    assert drags[0] != drags[1]
+    assert solution.case.reference["cd"] == pytest.approx(np.mean(drags), rel=1e-6)
+    assert solution.case.reference["cd_spread"] == pytest.approx(np.std(drags), rel=1e-4)
+    assert solution.case.tags["method"] == str(cars.METHOD)
+    assert solution.case.tags["fidelity"] == "fast"
+
+
 def test_a_drag_history_counts_as_converged_only_when_it_stands_still():
     steady = 0.3 + 1e-4 * np.sin(np.arange(200))
     assert cars.unsteadiness(steady, 0) == ""
@@ -91,5 +145,5 @@ def test_a_drag_history_counts_as_converged_only_when_it_stands_still():
     for since in (199, 200, 300):  # ended early: one iteration averaged, or none
         assert cars.unsteadiness(np.concatenate([np.linspace(1, 0.3, 100), steady[:100]]), since) == ""
     assert cars.is_flat({"Cd": steady, "Cl": 0 * steady})
-    assert not cars.is_flat({"Cd": steady[: cars.FLAT_WINDOW], "Cl": 0 * steady[: cars.FLAT_WINDOW]})
+    assert not cars.is_flat({"Cd": steady[: cars.FLAT_WINDOW], "Cl": 0 * steady[: cars.FLAT_WINDOW]}), "too early"
     assert not cars.is_flat({"Cd": steady, "Cl": np.linspace(0, 0.1, 200)})

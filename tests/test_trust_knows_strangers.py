@@ -15,15 +15,17 @@ from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.predict import Predictor, evidence
-from aerosurrogate.simulate import car_shapes, cars
+from aerosurrogate.simulate import cars, shapes
+from aerosurrogate.simulate.spec import read_spec
 
 AIR = StreamOptions(speed=30.0)
+CARS = cars.RANGES | read_spec(Path(__file__).parents[1] / "specs" / "car_rans.toml").ranges
 
 
 def family(count: int, seed: int) -> list[Surface]:
     """Cars as the training set draws them."""
     rng = np.random.default_rng(seed)
-    return [car_shapes.surface(car_shapes.shape_of(cars.draw(cars.RANGES, rng)[0])) for _ in range(count)]
+    return [shapes.surface(cars.draw(CARS, rng)[0]) for _ in range(count)]
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ def _around(dataset: Dataset, name: str, sampling: Sampling, rng: np.random.Gene
     except KeyError:
         return skin + rng.permutation(total - skin)[:count]
     length, d = meta["conditions"]["length"], meta["dimensions"]
-    region = surroundings.usual_region(d)
+    region = surroundings.usual_region(d, meta["conditions"]["ground"])
     seed = int(rng.integers(2**31))
     return skin + surroundings.from_cells(region, points / length, volumes / length**d, distance / length, count, seed)
 

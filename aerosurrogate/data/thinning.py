@@ -43,7 +43,7 @@ def draw_around(case: Case, count: int, seed: int) -> NDArray[np.intp]:
             remedy="train from the data set as it is",
         )
     rows = np.flatnonzero(~case.surface)
-    region = surroundings.AIRFOIL if case.dimensions == 2 else surroundings.CAR
+    region = surroundings.usual_region(case.dimensions, case.conditions.ground)
     length = case.conditions.length
     points, distance, volumes = (
         array[rows].astype(float) for array in (case.points / length, case.distance / length, case.volumes)

@@ -4,7 +4,7 @@ A model's answer depends on how its points are distributed, so training and pred
 the skin it is uniform in area. Around the body, inside a box, the number of points per volume depends on the distance d
 from the wall alone, g(d) = 1 / (d + offset)^power; from the cells of a solved case in training, from the geometry in
 prediction. Lengths here are in body lengths, and bodies in the model's frame: airfoils in x-y with the leading edge at
-the origin; cars along +x, up +z, with the origin at mid-length on the ground.
+the origin; cars along +x, up +z, with the origin at mid-length on the ground (in free air: below the lowest point).
 """
 
 from dataclasses import dataclass
@@ -41,9 +41,12 @@ class Region:
 AIRFOIL = Region((-2.0, -1.5), (4.0, 1.5), offset=0.002, power=1.5, candidates=20)
 CAR = Region((-1.2, -0.7, 0.0), (2.0, 0.7, 0.8), offset=0.02, power=2.0, candidates=6)
 
+AIR = Region((-1.2, -0.7, -0.7), (2.0, 0.7, 0.8), CAR.offset, CAR.power, CAR.candidates)
 
-def usual_region(dimension: int) -> Region:
-    return AIRFOIL if dimension == 2 else CAR
+
+def usual_region(dimension: int, ground: bool = True) -> Region:
+    """Where the points around a body lie: an airfoil, a body over a ground, or one in free air."""
+    return AIRFOIL if dimension == 2 else CAR if ground else AIR
 
 
 class Skin(NamedTuple):

@@ -1,6 +1,7 @@
-"""The OpenFOAM case of a body over a moving ground: snappyHexMesh, then simpleFoam with k-omega SST.
+"""The OpenFOAM case of a body over a moving ground or in free air: snappyHexMesh, then simpleFoam with k-omega SST.
 
-All lengths of domain and mesh are in body lengths L, so that a quarter-scale Ahmed body and a van get the same mesh.
+All lengths of domain and mesh are in sizes of the body (`size_of`: its length, or more where it is blunt), so that a
+quarter-scale Ahmed body, a van and a cube get the same mesh and block the same part of the stream.
 """
 
 from __future__ import annotations
@@ -12,32 +13,38 @@ from typing import Any
 import numpy as np
 
 from aerosurrogate.conditions import Conditions
-from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.mesh.surface import Floats, Surface
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.simulate import openfoam as foam
 from aerosurrogate.simulate.spec import Fidelity
 
-DOMAIN = np.array([[-1.6, -1.7, 0.0], [5.0, 1.7, 1.7]])  # L
-BOXES = (  # refinement level and box in L: body and near wake, wake, surroundings
-    (3, (-0.58, -0.26, -1.0), (0.85, 0.26, 0.42)),
-    (2, (-0.75, -0.42, -1.0), (1.60, 0.42, 0.60)),
-    (1, (-1.20, -0.90, -1.0), (3.50, 0.90, 1.10)),
+DOMAIN = np.array([[-1.6, -1.7, 0.0], [5.0, 1.7, 1.7]])  # sizes; in free air as far below the body as above it
+BOXES = (  # refinement level, and how far its box reaches beyond the body: ahead, beside and below, behind, above
+    (3, (0.08, 0.06, 0.35, 0.09)),
+    (2, (0.25, 0.22, 1.10, 0.27)),
+    (1, (0.70, 0.70, 3.00, 0.77)),
 )
-# The same everywhere: refined where it bends, the skin's mesh jumps when a body changes a little, and the place of
-# separation with it: a fastback 0.2 % off had 41 % more drag. Where the cells lie still moves drag by 6 % on average
-# (benchmarks/validation_cars.py).
-SKIN_LEVEL = 4
+LAYER_GROWTH, LAST_LAYER = 1.4, 0.35  # from one layer to the next; the outermost against the skin's cell
 FEATURE_ANGLE = 140  # degrees between faces below which an edge is snapped to
 
 
 @dataclass(frozen=True)
 class Settings:
-    base_cell: float  # L
+    base_cell: float  # sizes
     average_from: int  # iteration from which fields and forces are averaged
     iterations: int  # at most
+    # The same everywhere: refined where it bends, the skin's mesh jumps when a body changes a little, and the place of
+    # separation with it: a fastback 0.2 % off had 41 % more drag.
+    skin_level: int = 4  # times that the base cell is halved at the skin
+    layers: int = 4  # of prisms on the skin; without them drag rises by 15 to 25 % when the mesh is refined
     relax_u: float = 0.9
     relax_p: float = 1.0
     relax_k: float = 0.7  # and omega
+
+    @property
+    def skin_cell(self) -> float:
+        """Sizes."""
+        return self.base_cell / 2**self.skin_level
 
     def cautious(self) -> Settings:
         """Safer: smaller steps, and longer before the average begins."""
@@ -46,25 +53,60 @@ class Settings:
 
 SETTINGS: dict[Fidelity, Settings] = {
     "fast": Settings(0.24, 130, 300),
-    "standard": Settings(0.18, 160, 400),
-    "fine": Settings(0.13, 220, 500),
+    "standard": Settings(0.14, 160, 400),
+    "fine": Settings(0.10, 220, 500),
 }
 
 
+def size_of(surface: Surface, area: float) -> float:
+    """The length, m, that domain and mesh scale with: the body's own, or more where it is blunt or wide."""
+    long, wide, _ = surface.size
+    return float(max(long, 3 * np.sqrt(area), 0.9 * wide))
+
+
+def lattice(surface: Surface, settings: Settings, size: float, *, ground: bool, half: bool, place: Floats) -> Floats:
+    """Corners (2, 3) of the background mesh, m, for one placement of its cells against the body.
+
+    `place` (3,), each in [0, 1): by so much of a base cell the mesh lies further along the flow, and by so much of a
+    skin cell, about its middle, the lattice is off at the body's side and top (its planes of symmetry stay).
+    """
+    low, high = DOMAIN.copy()
+    middle = 0.0 if ground else float(surface.bounds.mean(axis=0)[2]) / size
+    low[2] = 0.0 if ground else middle - high[2]
+    high[2] += middle
+    low[1] = 0.0 if half else low[1]
+    cells = np.round((high - low) / settings.base_cell)
+    high = low + cells * settings.base_cell
+    low[0], high[0] = (end + (place[0] - 0.5) * settings.base_cell for end in (low[0], high[0]))
+    fixed = np.array([0.0, 0.0, middle])
+    reach = np.maximum(surface.bounds[1] / size - fixed, settings.skin_cell)
+    stretch = 1 + (place - 0.5) * settings.skin_cell / reach
+    stretch[0] = 1.0
+    return np.asarray((fixed + (np.stack([low, high]) - fixed) * stretch) * size)
+
+
 def write_case(
-    folder: Path, surface: Surface, conditions: Conditions, settings: Settings, *, half: bool, area: float
+    folder: Path,
+    surface: Surface,
+    conditions: Conditions,
+    settings: Settings,
+    *,
+    half: bool,
+    area: float,
+    place: Floats,
 ) -> None:
     """Write the whole OpenFOAM case: surface, mesh dictionaries, fields, schemes, controls.
 
-    `half`: solve y >= 0 only; `area`: reference area of the whole body, m2.
+    `half`: solve y >= 0 only; `area`: reference area of the whole body, m2; `place`: of the cells, see `lattice`.
     """
     write_mesh(surface, folder / "constant" / "triSurface" / "body.stl")
-    length = conditions.length
+    size = size_of(surface, area)
+    corners = lattice(surface, settings, size, ground=conditions.ground, half=half, place=place)
     system = folder / "system"
     system.mkdir(exist_ok=True)
-    (system / "blockMeshDict").write_text(_block_mesh(length, settings.base_cell, half))
+    (system / "blockMeshDict").write_text(_block_mesh(corners, settings.base_cell * size, half, conditions.ground))
     foam.write_dictionary(system / "surfaceFeatureExtractDict", _FEATURES)
-    foam.write_dictionary(system / "snappyHexMeshDict", _snappy(length))
+    foam.write_dictionary(system / "snappyHexMeshDict", _snappy(surface, corners, size, settings))
     foam.write_dictionary(system / "controlDict", _control(conditions, settings, area / 2 if half else area))
     foam.write_dictionary(system / "fvSchemes", _SCHEMES)
     foam.write_dictionary(system / "fvSolution", _solution(settings))
@@ -76,17 +118,16 @@ def write_case(
     _write_fields(folder / "0", conditions)
 
 
-def _block_mesh(length: float, base_cell: float, half: bool) -> str:
-    low, high = DOMAIN.copy()
-    low[1] = 0.0 if half else low[1]
-    cells = np.round((high - low) / base_cell).astype(int)
+def _block_mesh(corners: Floats, cell: float, half: bool, ground: bool) -> str:
+    low, high = corners
+    cells = np.round((high - low) / cell).astype(int)
     (x0, y0, z0), (x1, y1, z1) = low, high
-    corners = [(x0, y0, z0), (x1, y0, z0), (x1, y1, z0), (x0, y1, z0)]
-    corners += [(x0, y0, z1), (x1, y0, z1), (x1, y1, z1), (x0, y1, z1)]
+    vertices = [(x0, y0, z0), (x1, y0, z0), (x1, y1, z0), (x0, y1, z0)]
+    vertices += [(x0, y0, z1), (x1, y0, z1), (x1, y1, z1), (x0, y1, z1)]
     patches = {
         "inlet": ("patch", "(0 4 7 3)"),
         "outlet": ("patch", "(1 2 6 5)"),
-        "ground": ("wall", "(0 3 2 1)"),
+        "ground" if ground else "bottom": ("wall" if ground else "patch", "(0 3 2 1)"),
         "top": ("patch", "(4 5 6 7)"),
         "middle" if half else "right": ("symmetryPlane" if half else "patch", "(0 1 5 4)"),
         "left": ("patch", "(3 7 6 2)"),
@@ -94,7 +135,7 @@ def _block_mesh(length: float, base_cell: float, half: bool) -> str:
     sides = "".join(f"{name} {{ type {kind}; faces ({face}); }}\n" for name, (kind, face) in patches.items())
     return (
         foam.header("dictionary", "blockMeshDict")
-        + f"scale {length:.10g};\nvertices {foam.entry(corners)};\n"
+        + f"scale 1;\nvertices {foam.entry(vertices)};\n"
         + f"blocks (hex (0 1 2 3 4 5 6 7) {foam.entry(cells)} simpleGrading (1 1 1));\n"
         + f"edges ();\nboundary\n(\n{sides});\nmergePatchPairs ();\n"
     )
@@ -109,31 +150,30 @@ _FEATURES = {
 }
 
 
-def _snappy(length: float) -> dict[str, Any]:
-    boxes = {
-        f"box{level}": {
-            "type": "searchableBox",
-            "min": list(np.array(low) * length),
-            "max": list(np.array(high) * length),
-        }
-        for level, low, high in BOXES
-    }
-    inside = DOMAIN[1] * length * [0.97, 0.93, 0.91]  # a far corner, on no cell face
+def _snappy(surface: Surface, corners: Floats, size: float, settings: Settings) -> dict[str, Any]:
+    low, high = surface.bounds
+    boxes = {}
+    for level, (ahead, beside, behind, above) in BOXES:
+        first = low - np.array([ahead, beside, beside]) * size
+        last = high + np.array([behind, beside, above]) * size
+        boxes[f"box{level}"] = {"type": "searchableBox", "min": list(first), "max": list(last)}
+    inside = corners[0] + (corners[1] - corners[0]) * [0.97, 0.93, 0.91]  # a far corner, on no cell face
+    level = settings.skin_level
     return {
         "castellatedMesh": True,
         "snap": True,
-        "addLayers": False,
+        "addLayers": settings.layers > 0,
         "geometry": {"body.stl": {"type": "triSurfaceMesh", "name": "body"}, **boxes},
         "castellatedMeshControls": {
             "maxLocalCells": 2_000_000,
             "maxGlobalCells": 4_000_000,
             "minRefinementCells": 0,
-            "nCellsBetweenLevels": 3,
-            "features": f'({{ file "body.eMesh"; level {SKIN_LEVEL}; }})',
-            "refinementSurfaces": {"body": {"level": (SKIN_LEVEL, SKIN_LEVEL), "patchInfo": {"type": "wall"}}},
+            "nCellsBetweenLevels": 2,
+            "features": f'({{ file "body.eMesh"; level {level}; }})',
+            "refinementSurfaces": {"body": {"level": (level, level), "patchInfo": {"type": "wall"}}},
             "resolveFeatureAngle": 30,
             "refinementRegions": {
-                f"box{level}": {"mode": "inside", "levels": f"((1e15 {level}))"} for level, *_ in BOXES
+                f"box{outer}": {"mode": "inside", "levels": f"((1e15 {outer}))"} for outer, _ in BOXES
             },
             "locationInMesh": list(inside),
             "allowFreeStandingZoneFaces": True,
@@ -150,10 +190,10 @@ def _snappy(length: float) -> dict[str, Any]:
         },
         "addLayersControls": {
             "relativeSizes": True,
-            "layers": {},
-            "expansionRatio": 1.0,
-            "finalLayerThickness": 0.3,
-            "minThickness": 0.1,
+            "layers": {"body": {"nSurfaceLayers": settings.layers}},
+            "expansionRatio": LAYER_GROWTH,
+            "finalLayerThickness": LAST_LAYER,
+            "minThickness": 0.05,
             "nGrow": 0,
             "featureAngle": 60,
             "nRelaxIter": 3,
@@ -164,7 +204,8 @@ def _snappy(length: float) -> dict[str, Any]:
             "maxThicknessToMedialRatio": 0.3,
             "minMedianAxisAngle": 90,
             "nBufferCellsNoExtrude": 0,
-            "nLayerIter": 50,
+            "nLayerIter": 30,
+            "nRelaxedIter": 15,
         },
         "meshQualityControls": {
             "maxNonOrtho": 65,
@@ -273,13 +314,13 @@ def _solution(settings: Settings) -> dict[str, Any]:
 
 
 def _write_fields(folder: Path, conditions: Conditions) -> None:
-    """Uniform start: 1 % turbulence, nut = 10 nu; the ground moves with the stream."""
+    """Uniform start: 1 % turbulence, nut = 10 nu; a ground moves with the stream, other sides let it slip."""
     speed, nu = conditions.speed, conditions.viscosity
     k = 1.5 * (0.01 * speed) ** 2
     omega = k / (10 * nu)
     stream = (speed, 0.0, 0.0)
     walls = '"body|ground"'
-    sides = {'"top|left|right"': {"type": "slip"}, "middle": {"type": "symmetryPlane"}}
+    sides = {'"top|bottom|left|right"': {"type": "slip"}, "middle": {"type": "symmetryPlane"}}
 
     def through(value: Any) -> dict[str, dict[str, Any]]:
         uniform = f"uniform {foam.entry(value)}"

@@ -1,11 +1,14 @@
-"""Cars and other bodies over a moving ground, from parameters or a file to a Case.
+"""Cars and other bodies, over a moving ground or in free air, from parameters or a file to a Case.
 
-Bodies stand in the car's frame: flow +x, up +z, origin at mid-length on the ground. One that is its own mirror image
-in y = 0 is solved in the half y >= 0.
+Bodies stand in the car's frame: flow +x, up +z, origin at mid-length on the ground; in free air z = 0 is the lowest
+point. One that is its own mirror image in y = 0 is solved in the half y >= 0.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,25 +22,26 @@ from aerosurrogate.data.case import Case
 from aerosurrogate.mesh.distance import distance
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Floats, Surface
-from aerosurrogate.mesh.surroundings import CAR
-from aerosurrogate.simulate import car_shapes
+from aerosurrogate.mesh.surroundings import usual_region
 from aerosurrogate.simulate import openfoam as foam
+from aerosurrogate.simulate import shapes
 from aerosurrogate.simulate.car_case import SETTINGS, Settings, write_case
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution
 
-METHOD = 2  # raised with every change of mesh or solver that moves results: no folder mixes two
-KINDS = tuple(car_shapes.RANGES)
+METHOD = 3  # raised with every change of mesh or solver that moves results: no folder mixes two
+KINDS = tuple(shapes.RANGES)
 WEIGHTS = {"ahmed": 0.45, "no": 0.14}  # chance of a word against 1 for the others: 8 % Ahmed bodies, 12 % no wheels
 SPEED = (15.0, 45.0)  # m/s
 KEPT_CELLS = 24_000  # of the solver's cells in the region around the body, a random subset
-FLAT_WINDOW, FLAT_DRAG, FLAT_LIFT = 40, 0.005, 0.005  # iterations, of the drag, of 1: what ends a run early
-WINDOW, DRIFT, SPREAD = 80, 0.01, 0.05  # iterations averaged over at least, of the mean drag: what counts as converged
+# What ends a run early: iterations, of the drag, of 1, and iterations at least (a wake takes long to settle).
+FLAT_WINDOW, FLAT_DRAG, FLAT_LIFT, FLAT_FROM = 50, 0.003, 0.003, 110
+WINDOW, DRIFT, SPREAD = 120, 0.01, 0.05  # iterations averaged over at least, of the mean drag: what counts as converged
 COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
 _AXES = FlowAxes.parse()
 
 
 def _union(name: str) -> Range:
-    limits = [kind[name] for kind in car_shapes.RANGES.values() if name in kind]
+    limits = [kind[name] for kind in shapes.RANGES.values() if name in kind]
     return min(low for low, _ in limits), max(high for _, high in limits)
 
 
@@ -45,13 +49,15 @@ RANGES: dict[str, Range] = {
     "kind": KINDS,
     "wheels": ("yes", "no"),
     "speed": SPEED,
-    **{name: _union(name) for kind in car_shapes.RANGES.values() for name in kind},
+    **{name: _union(name) for kind in shapes.RANGES.values() for name in kind},
+    **dict.fromkeys(shapes.OPTIONS, ("no", "yes")),
+    "deform": (-0.04, 0.04),
 }
-"""What a spec can narrow. Each kind draws from its own range within these (car_shapes.RANGES)."""
+"""What a spec can narrow. Each kind draws from its own range within these (shapes.RANGES)."""
 
 
 def draw(ranges: dict[str, Range], rng: np.random.Generator) -> tuple[dict[str, float | str], Conditions]:
-    """One car and its speed."""
+    """One body and its speed. What it does not have, options and deformations, stands nowhere in its parameters."""
 
     def choose(words: Range) -> str:
         names = [str(word) for word in words]
@@ -61,12 +67,17 @@ def draw(ranges: dict[str, Range], rng: np.random.Generator) -> tuple[dict[str, 
     kind, wheels = choose(ranges["kind"]), choose(ranges["wheels"])
     speed = float(rng.uniform(*ranges["speed"]))
     parameters: dict[str, float | str] = {"kind": kind}
-    if kind != "ahmed":
+    if "wheel_radius" in shapes.RANGES[kind]:
         parameters["wheels"] = wheels
-    for name, usual in car_shapes.RANGES[kind].items():
+    for name, usual in shapes.RANGES[kind].items():
         parameters[name] = float(rng.uniform(*_within(usual, ranges[name])))
-    shape = car_shapes.shape_of(parameters)
-    return parameters, Conditions(speed=speed, length=shape.length, ground=True)
+    for option, kinds in shapes.OPTIONS.items():
+        if rng.choice([str(word) for word in ranges[option]]) == "yes" and kind in kinds:
+            parameters[option] = "yes"
+    if (amplitude := float(rng.uniform(*ranges["deform"]))) > 0:  # half of the usual range: none
+        parameters |= {"deform": amplitude, "deform_seed": float(rng.integers(2**31))}
+    conditions = Conditions(speed=speed, length=shapes.shape_of(parameters).length, ground=shapes.on_ground(kind))
+    return parameters, conditions
 
 
 def _within(usual: tuple[float, float], asked: Range) -> tuple[float, float]:
@@ -77,15 +88,38 @@ def _within(usual: tuple[float, float], asked: Range) -> tuple[float, float]:
 
 
 def solve(design: Design, folder: Path, fidelity: Fidelity = "standard", cautious: bool = False) -> Solution:
-    """Mesh, solve and read one body; see `spec` for the contract."""
+    """Mesh, solve and read one body; see `spec` for the contract.
+
+    Where the design asks for several placements of the mesh, the flow is that of the first, and the coefficients are
+    means over those that settled; `cd_spread` is the standard deviation of their drag.
+    """
     settings = SETTINGS[fidelity].cautious() if cautious else SETTINGS[fidelity]
-    return solve_body(design, body_of(design), folder, settings)
+    surface = body_of(design)
+    first = solve_body(design, surface, folder, settings)
+    tags = {"method": str(METHOD), "fidelity": fidelity}
+    found = [first.case.reference]
+    for number in range(1, design.placements if first.converged else 1):
+        again = folder / f"placement{number}"
+        again.mkdir()
+        with contextlib.suppress(foam.SolverError):
+            solution = solve_body(design, surface, again, settings, number)
+            found += [solution.case.reference] if solution.converged else []
+    reference = first.case.reference
+    if design.placements > 1:
+        reference = {name: float(np.mean([one[name] for one in found])) for name in reference}
+        reference |= {"cd_spread": float(np.std([one["cd"] for one in found])), "placements": float(len(found))}
+    return replace(first, case=replace(first.case, reference=reference, tags=first.case.tags | tags))
+
+
+def place_of(name: str, number: int) -> Floats:
+    """(3,) in [0, 1): how the cells lie against the body, by its name, so that their noise averages out over cases."""
+    return np.random.default_rng([zlib.crc32(name.encode()), number]).random(3)
 
 
 def body_of(design: Design) -> Surface:
     """The design's closed pieces, in the car's frame."""
     if design.file is None:
-        return car_shapes.surface(car_shapes.shape_of(design.parameters))
+        return shapes.surface(design.parameters)
     said = {name: str(value) for name, value in design.parameters.items()}
     surface = read_surface(design.file, said.get("units"))
     stream = StreamOptions(flow=said.get("flow", "+x"), up=said.get("up", "+z"), ground=said.get("ground", "auto"))
@@ -93,11 +127,12 @@ def body_of(design: Design) -> Surface:
     return surface.transformed(body.rotation, -body.rotation @ body.origin)
 
 
-def solve_body(design: Design, surface: Surface, folder: Path, settings: Settings) -> Solution:
+def solve_body(design: Design, surface: Surface, folder: Path, settings: Settings, placement: int = 0) -> Solution:
     """Solve the flow around closed pieces given in the car's frame."""
     half = is_mirror_symmetric(surface)
     area = frontal_area(surface)
-    write_case(folder, surface, design.conditions, settings, half=half, area=area)
+    place = place_of(design.name, placement)
+    write_case(folder, surface, design.conditions, settings, half=half, area=area, place=place)
     foam.run(folder, "blockMesh")
     foam.run(folder, "surfaceFeatureExtract")
     foam.run(folder, "snappyHexMesh", "-overwrite")
@@ -119,7 +154,7 @@ def solve_body(design: Design, surface: Surface, folder: Path, settings: Setting
 
 def is_flat(history: dict[str, Floats]) -> bool:
     """Whether drag and lift stand so still that the run can end before its time, and its last fields are the means."""
-    if len(history.get("Cd", ())) < FLAT_WINDOW + 40:
+    if len(history.get("Cd", ())) < FLAT_FROM:
         return False
     drag, lift = history["Cd"][-FLAT_WINDOW:], history["Cl"][-FLAT_WINDOW:]
     return bool(np.ptp(drag) < FLAT_DRAG * abs(drag.mean()) and np.ptp(lift) < FLAT_LIFT)
@@ -150,6 +185,17 @@ def is_mirror_symmetric(surface: Surface) -> bool:
     return bool(np.abs(image).max() < 1e-3 * surface.size[0])
 
 
+def layers_of(log: Path) -> dict[str, str]:
+    """What snappyHexMesh says of the prism layers it made: faces that got any, layers on average, thickness in m."""
+    text = log.read_text()
+    faces = re.findall(r"Extruding (\d+) out of (\d+) faces", text)
+    made = re.findall(r"^body\s+\d+\s+([\d.]+)\s+([\d.e+-]+)\s+[\d.e+-]+\s*$", text, re.M)
+    if not faces or not made:
+        return {"layered": "0"}
+    got, all_faces = map(int, faces[-1])
+    return {"layered": f"{got / all_faces:.3f}", "layers": made[-1][0], "layer_thickness": made[-1][1]}
+
+
 def read_case(design: Design, folder: Path, surface: Surface, *, half: bool, area: float) -> Case:
     """The solved flow as a Case: every face of the body, and a random part of the cells in the region around it.
 
@@ -169,13 +215,15 @@ def read_case(design: Design, folder: Path, surface: Surface, *, half: bool, are
     skin_p = conditions.density * pressure.patches["body"][skin]
     tau = foam.skin_stress(shear, "body", conditions.density)[skin]
 
-    inside = np.flatnonzero(CAR.contains(mesh.cell_centres / conditions.length))
+    kept = usual_region(3, conditions.ground)
+    inside = np.flatnonzero(kept.contains(mesh.cell_centres / conditions.length))
     cells = np.random.default_rng(0).permutation(inside)[:KEPT_CELLS]
     around = mesh.cell_centres[cells]
     wall = distance(surface, around)
 
     on_skin, off_skin = np.zeros(len(skin)), np.zeros(len(cells))
-    tags = {name: value if isinstance(value, str) else f"{value:.6g}" for name, value in design.parameters.items()}
+    tags = {name: value if isinstance(value, str) else f"{value:.10g}" for name, value in design.parameters.items()}
+    tags |= {"cells": str(mesh.cells)} | layers_of(folder / "log.snappyHexMesh")
     return Case(
         name=design.name,
         points=_joined(centres, around),

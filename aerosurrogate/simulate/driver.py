@@ -154,7 +154,9 @@ def designs_of(spec: Spec, count: int) -> Iterator[Design]:
     ranges = usual | _known(spec, usual)
     for index in range(count):
         parameters, conditions = family.draw(ranges, spec.generator(index))
-        yield Design(spec.case_name(index), spec.family, parameters, conditions)
+        name = spec.case_name(index)
+        placements = spec.placements if splits.held_out(name) else 1
+        yield Design(name, spec.family, parameters, conditions, placements=placements)
 
 
 def _file_designs(spec: Spec, count: int) -> Iterator[Design]:
@@ -201,18 +203,16 @@ def own_design(source: str, stream: StreamOptions) -> Design:
     if surface.dimension == 2:
         raise InputError("a section is solved from its coordinates", seen=source, remedy="write it as a .dat file")
     body = set_in_stream(surface, stream, source)
-    usual = Conditions(speed=30.0, length=body.length, ground=True)
-    if body.ground is None:
-        raise InputError(
-            "bodies are solved over a ground", seen="--ground none", remedy="give --ground auto or a height"
-        )
-    frame = {"flow": stream.flow, "up": stream.up, "ground": str(body.ground), "units": stream.units or "m"}
+    usual = Conditions(speed=30.0, length=body.length, ground=body.ground is not None)
+    ground = "none" if body.ground is None else str(body.ground)
+    frame = {"flow": stream.flow, "up": stream.up, "ground": ground, "units": stream.units or "m"}
     return Design(name, "car", {"kind": "own", **frame}, stream.conditions(body.length, usual), source)
 
 
 def digest(design: Design, fidelity: Fidelity) -> str:
     """Names the design, its fidelity and the way it is solved: two that differ in anything differ in this."""
-    text = json.dumps([asdict(design), fidelity, FAMILIES[design.family].METHOD], sort_keys=True)
+    what = {key: value for key, value in asdict(design).items() if (key, value) != ("placements", 1)}
+    text = json.dumps([what, fidelity, FAMILIES[design.family].METHOD], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -40,6 +40,7 @@ class Design:
     parameters: dict[str, float | str]
     conditions: Conditions
     file: str | None = None
+    placements: int = 1  # of the mesh that its coefficients are averaged over
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class Spec:
     name: str = ""  # what its cases are called: <name>-00012
     ranges: dict[str, Range] = field(default_factory=dict)
     file: str | None = None
+    placements: int = 1  # of the mesh, to average the coefficients of held-out bodies over
 
     def generator(self, index: int) -> np.random.Generator:
         """The random numbers of case `index`: independent of how many others are drawn."""
@@ -103,6 +105,7 @@ def read_spec(path: Path) -> Spec:
 def parse_spec(document: dict[str, Any], where: str) -> Spec:
     """A spec from the tables of a TOML file; `where` names it in messages."""
     known = {"family": str, "seed": int, "count": int, "fidelity": str, "name": str, "file": str, "ranges": dict}
+    known |= {"placements": int}
     for key, value in document.items():
         if key not in known:
             raise InputError(f"{where}: unknown key", seen=key, remedy=f"use one of {', '.join(known)}")
@@ -112,8 +115,10 @@ def parse_spec(document: dict[str, Any], where: str) -> Spec:
     if family not in FAMILY_NAMES:
         raise InputError(f"{where}: unknown family", seen=family, remedy=f"one of {', '.join(FAMILY_NAMES)}")
     known_fidelity(document.get("fidelity", "standard"))
-    if document.get("count", 1) < 1 or document.get("seed", 0) < 0:
-        raise InputError(f"{where}: count must be at least 1 and seed at least 0", seen=document)
+    if min(document.get("count", 1), document.get("placements", 1)) < 1 or document.get("seed", 0) < 0:
+        raise InputError(f"{where}: count and placements must be at least 1 and seed at least 0", seen=document)
+    if document.get("placements", 1) > 1 and family == "airfoil":
+        raise InputError(f"{where}: the mesh of an airfoil follows it, and has one placement", seen="placements")
     ranges = {key: _range(value, f"{where}: ranges.{key}") for key, value in document.get("ranges", {}).items()}
     return Spec(**{**document, "family": family, "ranges": ranges})
 

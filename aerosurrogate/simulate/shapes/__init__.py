@@ -1,0 +1,62 @@
+"""Shapes to simulate, each drawn from parameters: cars, bluff bodies near the ground, bodies in free air.
+
+Frame: flow along +x, up +z, y = 0 the mid-plane, origin at mid-length on the ground. Metres. A shape is one or more
+closed pieces that overlap and stand for their union.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.simulate.shapes import air, bluff, cars, details
+from aerosurrogate.simulate.shapes.air import AirShape
+from aerosurrogate.simulate.shapes.bluff import AhmedShape, BluffShape
+from aerosurrogate.simulate.shapes.cars import CarShape
+
+Shape = CarShape | BluffShape | AhmedShape | AirShape
+
+RANGES = cars.RANGES | bluff.RANGES | air.RANGES
+"""Kind -> parameter -> its usual range."""
+OPTIONS = {"mirrors": cars.RANGES, "spoiler": cars.RANGES, "rough_floor": cars.RANGES}
+"""What may be added by a word, "yes" or "no", and the kinds that can have it."""
+
+
+def on_ground(kind: str) -> bool:
+    """Whether bodies of this kind stand over a ground; the others are in free air."""
+    return kind not in air.RANGES
+
+
+def shape_of(parameters: Mapping[str, float | str]) -> Shape:
+    """The shape with these parameters, `kind` among them; options and deformation are no part of it."""
+    values: dict[str, Any] = {k: v for k, v in parameters.items() if k not in (*OPTIONS, "deform", "deform_seed")}
+    kind = values["kind"]
+    if kind == "ahmed":
+        return AhmedShape(**values)
+    return (CarShape if kind in cars.RANGES else BluffShape if kind in bluff.RANGES else AirShape)(**values)
+
+
+def surface(parameters: Mapping[str, float | str]) -> Surface:
+    """The skin of the shape with these parameters: one or more closed pieces, facing outward."""
+    shape = shape_of(parameters)
+    added = {name for name in OPTIONS if parameters.get(name) == "yes"}
+    if isinstance(shape, CarShape):
+        pieces = cars.body(shape)
+        pieces += details.spoiler(shape, pieces[0]) if "spoiler" in added else []
+        pieces += details.mirrors(shape) if "mirrors" in added else []
+        pieces += details.rough_floor(shape) if "rough_floor" in added else []
+    else:
+        pieces = air.body(shape) if isinstance(shape, AirShape) else bluff.body(shape)
+    if amplitude := float(parameters.get("deform", 0.0)):
+        pieces = details.deformed(pieces, amplitude, int(parameters.get("deform_seed", 0)))
+    if isinstance(shape, CarShape) and shape.wheels == "yes":
+        pieces += cars.wheels(shape)
+    if isinstance(shape, BluffShape) and shape.wheels == "yes":
+        pieces += bluff.wheels(shape)
+    starts = np.cumsum([0] + [len(points) for points, _ in pieces])
+    return Surface(
+        np.concatenate([points for points, _ in pieces]),
+        np.concatenate([triangles + start for (_, triangles), start in zip(pieces, starts[:-1], strict=True)]),
+        name=shape.kind,
+    )
