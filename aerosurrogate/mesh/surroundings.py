@@ -41,7 +41,7 @@ class Region:
 AIRFOIL = Region((-2.0, -1.5), (4.0, 1.5), offset=0.002, power=1.5, candidates=20)
 CAR = Region((-1.2, -0.7, 0.0), (2.0, 0.7, 0.8), offset=0.02, power=2.0, candidates=6)
 
-AIR = Region((-1.2, -0.7, -0.7), (2.0, 0.7, 0.8), CAR.offset, CAR.power, CAR.candidates)
+AIR = Region((-1.2, -0.7, -0.7), (2.0, 0.7, 1.5), CAR.offset, CAR.power, CAR.candidates)
 
 
 def usual_region(dimension: int, ground: bool = True) -> Region:

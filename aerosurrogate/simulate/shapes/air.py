@@ -33,12 +33,12 @@ _PITCH = (-15.0, 15.0)
 
 RANGES: dict[str, dict[str, Range]] = {
     "sphere": {"length": (0.5, 3.0)},
-    "ellipsoid": {"length": (0.8, 4.0), "width": (0.25, 1.2), "height": (0.25, 1.2), "pitch": _PITCH},
+    "ellipsoid": {"length": (0.8, 4.0), "width": (0.25, 1.1), "height": (0.25, 1.1), "pitch": _PITCH},
     "teardrop": {"length": (0.8, 4.0), "width": (0.15, 0.5), "height": (0.15, 0.5), "pitch": _PITCH},
     "cuboid": {
         "length": (0.6, 3.0),
-        "width": (0.3, 1.3),
-        "height": (0.3, 1.3),
+        "width": (0.3, 1.1),
+        "height": (0.3, 1.1),
         "pitch": _PITCH,
         "edge_radius": (-0.5, 0.6),
     },

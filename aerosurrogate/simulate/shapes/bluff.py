@@ -92,9 +92,9 @@ RANGES: dict[str, dict[str, Range]] = {
         "slant_length": (0.2, 0.8),
     },
     "box": {
-        "length": (0.6, 1.8),
-        "width": (0.25, 0.9),
-        "height": (0.25, 0.9),
+        "length": (0.9, 1.8),
+        "width": (0.25, 1.0),
+        "height": (0.25, 0.65),
         "clearance": (0.04, 0.35),
         "nose_radius": (-0.4, 0.9),
         "edge_radius": (-0.4, 0.6),
