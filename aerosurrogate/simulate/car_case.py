@@ -53,8 +53,8 @@ class Settings:
 
 SETTINGS: dict[Fidelity, Settings] = {
     "fast": Settings(0.24, 130, 300),
-    "standard": Settings(0.15, 180, 400),
-    "fine": Settings(0.11, 220, 500),
+    "standard": Settings(0.14, 180, 400),
+    "fine": Settings(0.10, 220, 500),
 }
 
 
