@@ -26,7 +26,8 @@ from aerosurrogate.writing import replacing
 
 GEOMETRY = (".stl", *coordinates.SUFFIXES)  # formats that hold no fields
 COLUMNS = (
-    "rank", "name", "cd", "cl", "cm", "cs", "ld", "cda_m2", "cl_front", "cl_rear", "drag_n", "lift_n", "side_n",
+    "rank", "name", "cd", "cd_low", "cd_high", "cl", "cl_low", "cl_high", "rank_low", "rank_high", "chance_best",
+    "chance_better", "known", "state", "cm", "cs", "ld", "cda_m2", "cl_front", "cl_rear", "drag_n", "lift_n", "side_n",
     "cd_integrated", "cl_integrated", "cd_pressure", "cd_friction", "area_m2", "length_m", "speed", "alpha", "reynolds",
     "trust", "file",
 )  # fmt: skip
@@ -79,17 +80,29 @@ class Ranking:
         """Columns and rows, few enough for a terminal; the rest is in the CSV, the JSON and the report."""
         by_model = any(r["model"] for r in self.rows)
         true = {r["name"]: self.truth[r["name"]]["cd"] for r in self.rows if "cd" in self.truth.get(r["name"], {})}
-        columns = ["design", "#", "Cd", *(["Cd true", "error"] if true else []), "Cl", "Cm"]
-        columns += ["Cd int.", "Cl int."] if by_model else []
+        columns = ["design", "#", "Cd", *(["Cd true", "error"] if true else []), "Cl"]
+        columns += ["Cd int."] if by_model else ["Cm"]
         rows = []
         for r in self.rows:
             known = true.get(r["name"])
             beside = ["-", "-"] if not known else [f"{known:.4f}", f"{r['cd'] / known - 1:+.1%}"]
-            line = [r["name"], str(r["rank"]), f"{r['cd']:.4f}", *(beside if true else [])]
-            keys = ("cl", "cm", "cd_integrated", "cl_integrated") if by_model else ("cl", "cm")
-            line += [f"{column(r, key):.4f}" for key in keys]
-            rows.append([*line, f"{r['drag_n']:.4g}", f"{r['lift_n']:.4g}", f"{r['area_m2']:.3f}", r["trust"] or "-"])
-        return [*columns, "drag N", "lift N", "area m2", "trust"], rows
+            line = [r["name"], str(r["rank"]), interval(r, "cd"), *(beside if true else []), interval(r, "cl")]
+            line += [f"{r['cd_integrated']:.4f}" if by_model else f"{r['cm']:.4f}", f"{r['drag_n']:.4g}"]
+            if line[2] == "-":  # a number that nothing is known of is none
+                line[-2:] = ["-", "-"]
+            rows.append([*line, f"{r['area_m2']:.3f}", r["trust"] or "-"])
+        return [*columns, "drag N", "area m2", "trust"], rows
+
+
+def interval(row: Row, key: str) -> str:
+    """A coefficient with its 90 % interval: a range where the design is outside, a dash where nothing can be said."""
+    value, low, high = (column(row, name) for name in (key, f"{key}_low", f"{key}_high"))
+    digits = 3 if row["area"].startswith(("silhouette", "rectangle")) else 4
+    if low is None:
+        return "-" if row["trust"] == "outside" else f"{value:.4f}"
+    if row["trust"] == "outside" and not row["known"]:
+        return f"{low:.{digits}f} to {high:.{digits}f}"
+    return f"{value:.{digits}f} ± {(high - low) / 2:.{digits}f}"
 
 
 def coeffs(

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate import console, trust
+from aerosurrogate import console, intervals, trust
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.native import body_origin
 from aerosurrogate.data.sampling import Sampling, drawn
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset
+from aerosurrogate.intervals import Sample
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.model.interface import States
 from aerosurrogate.model_frame import sample
@@ -45,7 +46,7 @@ class Evaluation:
     figures: dict[str, float] = field(default_factory=dict)
     intervals: dict[str, list[float]] = field(default_factory=dict)
     paper: dict[str, float] = field(default_factory=dict)
-    evidence: list[trust.Evidence] = field(default_factory=list)
+    evidence: dict[str, trust.Evidence] = field(default_factory=dict)  # by case
 
     def document(self) -> dict[str, Any]:
         return {
@@ -55,6 +56,16 @@ class Evaluation:
             "paper": self.paper,
             "rows": self.rows,
         }
+
+    def errors(self, routes: dict[str, str]) -> Sample:
+        """The cases with known coefficients, and the errors of the routes taken."""
+        rows = [row for row in self.rows if row["name"] in self.evidence and "area_over_silhouette" in row]
+        found = {key: [_error(row, key, route) for row in rows] for key, route in routes.items()}
+        return Sample([self.evidence[row["name"]] for row in rows], found)
+
+    def with_cases(self, other: "Evaluation") -> "Evaluation":
+        """The cases of both."""
+        return Evaluation(self.rows + other.rows, evidence=self.evidence | other.evidence)
 
     def write(self, folder: Path, name: str = "evaluation") -> None:
         """NAME.json with everything and NAME.csv with one row a case."""
@@ -84,7 +95,7 @@ def evaluate(surrogate: Surrogate, dataset: Dataset, names: Sequence[str], title
             row, evidence = evaluate_case(surrogate, dataset, name, number)
             result.rows.append(row)
             if evidence is not None:
-                result.evidence.append(evidence)
+                result.evidence[name] = evidence
             advance()
     summarise(result)
     return result
@@ -117,7 +128,10 @@ def evaluate_case(
             row |= {f"{key}_{DRAWN}": value for key, value in field_errors(surrogate, case, predicted).items()}
             again = coefficient_errors(surrogate, case, predicted, states)
             row |= {f"{c}_{DRAWN}": again[f"{c}_integrated"] for c in ("cd", "cl") if f"{c}_integrated" in again}
-    return row, _evidence(surrogate, case, states, row)
+    evidence = _evidence(surrogate, case, states, row)
+    if evidence is not None and surrogate.trust is not None and surrogate.calibration is not None:
+        row |= _bounds(surrogate, evidence, row)
+    return row, evidence
 
 
 def _as_predicted(surrogate: Surrogate, case: Case) -> Places:
@@ -163,7 +177,7 @@ def coefficient_errors(
     stream, area, silhouette = case.conditions, case.reference.get("area"), case.silhouette
     if stream is None or area is None or silhouette is None or not {"cd", "cl"} <= case.reference.keys():
         return {}
-    row = {"cd": case.reference["cd"], "cl": case.reference["cl"]}
+    row = {"cd": case.reference["cd"], "cl": case.reference["cl"], "area_over_silhouette": area / silhouette}
     if states is not None and (areas := surrogate.force_areas(states, silhouette)):
         row |= {f"c{key[0]}_head": value / area for key, value in areas.items()}
     if (found := case.coefficients(predicted)) is not None:
@@ -175,16 +189,53 @@ def _evidence(surrogate: Surrogate, case: Case, states: States | None, row: dict
     features = None if states is None else surrogate.features(states)
     if features is None or case.conditions is None or case.normals is None or case.areas is None:
         return None
-    stream, skin = case.conditions, case.surface
-    conditions = {"log10_reynolds": float(np.log10(stream.reynolds)), "ground": float(stream.ground)}
-    if case.dimensions == 2:
-        conditions["alpha"] = stream.alpha
-    length = stream.length
-    shape = trust.shape_measures(
-        case.points[skin] / length, case.normals[skin], case.areas[skin] / length ** (case.dimensions - 1)
+    stream, skin, ratio = case.conditions, case.surface, row.get("area_over_silhouette", 1.0)
+    head, whole = ({k: row[f"{k}_{route}"] * ratio for k in ("cd", "cl") if f"{k}_{route}" in row} for route in ROUTES)
+    return trust.evidence(
+        features, stream.reynolds, stream, case.points[skin], case.normals[skin], case.areas[skin], head, whole
     )
-    head, whole = ({k: row[f"{k}_{route}"] for k in ("cd", "cl") if f"{k}_{route}" in row} for route in ROUTES)
-    return trust.Evidence(features, conditions, shape, trust.disagreement(head, whole))
+
+
+def _bounds(surrogate: Surrogate, evidence: trust.Evidence, row: dict[str, Any]) -> dict[str, float | None]:
+    """The 90 % intervals of cd and cl."""
+    assert surrogate.trust is not None
+    assert surrogate.calibration is not None
+    best = {key: row[f"{key}_{route}"] for key, route in surrogate.card["routes"].items()}
+    whole = {key: row.get(f"{key}_integrated", best[key]) for key in best}
+    mark = trust.judge(surrogate.trust, evidence).mark
+    found = intervals.uncertainty(surrogate.calibration, surrogate.trust, evidence)
+    return intervals.bounds(found, best, whole, mark, 1 / row["area_over_silhouette"])
+
+
+def calibrate(surrogate: Surrogate, held_out: Evaluation, training: Evaluation) -> None:
+    """Fit the intervals of a model whose routes and trust are known, on cases that it has not seen; its card says how
+    often they hold for cases that had no part in the fit."""
+    assert surrogate.trust is not None
+    routes = surrogate.card["routes"]
+    samples = held_out.errors(routes), training.errors(routes)
+    surrogate.calibration = intervals.fit(surrogate.trust, *samples)
+    if surrogate.calibration is None or len(samples[0].evidence) < intervals.FOLDS:
+        return
+    figures: dict[str, Any] = {"cases": len(samples[0].evidence)}
+    stalled = np.array([abs(e.conditions.get("alpha", 0.0)) > intervals.STALL for e in samples[0].evidence])
+    for key, ratios in intervals.cross_checked(surrogate.trust, *samples).items():
+        figures |= _coverage(key, np.abs(ratios) <= 1, stalled)
+    surrogate.card["intervals"] = figures
+
+
+def _error(row: dict[str, Any], key: str, route: str) -> float:
+    """Of what prediction would answer: from drawn points, where the model was trained on others."""
+    predicted = row.get(f"{key}_{DRAWN}", row[f"{key}_{route}"]) if route == "integrated" else row[f"{key}_{route}"]
+    return intervals.error(key, predicted, row[key], row["area_over_silhouette"])
+
+
+def _coverage(key: str, covered: NDArray[np.bool_], stalled: NDArray[np.bool_]) -> dict[str, float]:
+    """How often the truth lies within the 90 % interval; sections below and beyond the stall apart too."""
+    figures = {f"{key}_coverage": float(np.mean(covered))}
+    if stalled.any() and not stalled.all():
+        for words, part in (("below", ~stalled), ("beyond", stalled)):
+            figures[f"{key}_coverage_{words}_{intervals.STALL:g}_degrees"] = float(np.mean(covered[part]))
+    return figures
 
 
 def summarise(result: Evaluation) -> None:
@@ -192,13 +243,16 @@ def summarise(result: Evaluation) -> None:
     if not result.rows:
         return
     routes = (*ROUTES, DRAWN)
-    apart = {"name", "cd", "cl", "seconds", *(f"{c}_{route}" for c in ("cd", "cl") for route in routes)}
+    ends = (*routes, "low", "high")
+    found = {f"{c}_{end}" for c in ("cd", "cl") for end in ends}
+    apart = {"name", "cd", "cl", "seconds", "area_over_silhouette"} | found
     keys = [key for key in result.rows[0] if key not in apart]
     for key in keys:
         result.figures[key] = float(np.mean([row[key] for row in result.rows if key in row]))
     for coefficient in ("cd", "cl"):
         for route in routes:
             _summarise_coefficient(result, coefficient, route)
+        _summarise_intervals(result, coefficient)
     result.figures["seconds_per_case"] = float(np.median([row["seconds"] for row in result.rows]))
 
 
@@ -232,6 +286,16 @@ def cost_of_drawing(result: Evaluation) -> dict[str, str]:
                 f"{result.figures[native]:.4g} from its own mesh, {value:.4g} from points drawn for its shape"
             )
     return words
+
+
+def _summarise_intervals(result: Evaluation, coefficient: str) -> None:
+    rows = [row for row in result.rows if row.get(f"{coefficient}_low") is not None]
+    if not rows:
+        return
+    low, high, true = (np.array([row[f"{coefficient}{end}"] for row in rows]) for end in ("_low", "_high", ""))
+    angles = np.array([abs(result.evidence[row["name"]].conditions.get("alpha", 0.0)) for row in rows])
+    result.figures |= _coverage(coefficient, (low <= true) & (true <= high), angles > intervals.STALL)
+    result.figures[f"{coefficient}_half_width"] = float(np.mean(high - low)) / 2
 
 
 def best_routes(result: Evaluation) -> dict[str, str]:

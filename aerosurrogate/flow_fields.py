@@ -15,10 +15,11 @@ from typing import Any, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate import __version__, forces
+from aerosurrogate import __version__, forces, intervals
 from aerosurrogate.body import Body
 from aerosurrogate.conditions import Conditions
 from aerosurrogate.errors import InputError
+from aerosurrogate.intervals import Uncertainty
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.trust import Mark, Verdict
 from aerosurrogate.writing import replacing
@@ -27,8 +28,9 @@ SKIN, SURROUNDINGS, PLANE = 0, 1, 2
 REGIONS = ("skin", "surroundings", "middle plane")
 UNITS = {"p": "Pa", "Cp": "-", "U": "m/s", "wallShearStress": "Pa", "nut": "m2/s"}
 FIGURES = (
-    "cd", "cl", "cm", "ld", "cda_m2", "drag_n", "lift_n", "cd_integrated", "cl_integrated", "cd_pressure",
-    "cd_friction", "area_m2", "length_m", "speed", "alpha", "density", "viscosity", "reynolds", "model", "trust",
+    "cd", "cl", "cd_low", "cd_high", "cl_low", "cl_high", "cm", "ld", "cda_m2", "drag_n", "lift_n", "cd_integrated",
+    "cl_integrated", "cd_pressure", "cd_friction", "area_m2", "length_m", "speed", "alpha", "density", "viscosity",
+    "reynolds", "model", "trust",
 )  # fmt: skip
 _KEY = "aerosurrogate"
 _CELL_TYPES = {(3, 1): 1, (3, 3): 5, (3, 4): 9, (3, 8): 11, (2, 1): 1, (2, 2): 3, (2, 3): 5, (2, 4): 9}  # VTK's
@@ -46,6 +48,16 @@ class Row(TypedDict):
     rank: int  # 0 until it is ranked
     cd: float  # best estimate, by `route`
     cl: float
+    cd_low: float | None  # 90 % interval; None where none can be given
+    cd_high: float | None
+    cl_low: float | None
+    cl_high: float | None
+    rank_low: int | None  # designs that cannot be told apart share ranks: this one's is from rank_low to rank_high
+    rank_high: int | None
+    chance_best: float | None
+    chance_better: float | None  # than the baseline
+    known: bool  # cd, and cl where it was given, are given values
+    state: str | None  # which of several states of one shape
     cm: float
     cs: float  # side force
     ld: float | None  # cl / cd
@@ -104,6 +116,7 @@ class FlowFields:
     direct: dict[str, float] = field(default_factory=dict)  # drag, lift
     route: dict[str, str] = field(default_factory=dict)  # cd, cl -> head | integrated
     verdict: Verdict | None = None
+    uncertainty: Uncertainty | None = None  # where a model answered that knows its errors
     model: str | None = None
 
     def with_pressure_coefficient(self, arrays: Arrays) -> Arrays:
@@ -164,9 +177,9 @@ class FlowFields:
             about=self.body.moment_point(),
         )  # fmt: skip
 
-    def judged(self, verdict: Verdict | None) -> "FlowFields":
-        """The same fields with a verdict on them."""
-        same = replace(self, verdict=verdict)
+    def judged(self, verdict: Verdict, uncertainty: Uncertainty | None = None) -> "FlowFields":
+        """The same fields with a verdict on them, and how far the coefficients may be off."""
+        same = replace(self, verdict=verdict, uncertainty=uncertainty)
         same.__dict__["forces"] = self.forces  # of the same skin: not to be added up again
         return same
 
@@ -181,12 +194,25 @@ class FlowFields:
         tip = whole.cm / WHEELBASE  # what a nose-up moment takes from the rear axle and adds to the front one
         on_ground = body.dimension == 3 and stream.ground
         pressure = stream.dynamic_pressure * square
+        mark = None if self.verdict is None else self.verdict.mark
+        best, integrated = {"cd": cd, "cl": cl}, {"cd": whole.cd, "cl": whole.cl}
+        within = intervals.bounds(self.uncertainty, best, integrated, mark, body.silhouette / square)
         return {
             "name": body.name,
             "file": body.file,
             "rank": 0,
             "cd": cd,
             "cl": cl,
+            "cd_low": within["cd_low"],
+            "cd_high": within["cd_high"],
+            "cl_low": within["cl_low"],
+            "cl_high": within["cl_high"],
+            "rank_low": None,
+            "rank_high": None,
+            "chance_best": None,
+            "chance_better": None,
+            "known": False,
+            "state": None,
             "cm": whole.cm,
             "cs": whole.cs,
             "ld": cl / cd if cd else None,
@@ -210,7 +236,7 @@ class FlowFields:
             "reynolds": stream.reynolds,
             "route": {key: "head" if key in head else "integrated" for key in direct},
             "model": self.model,
-            "trust": None if self.verdict is None else self.verdict.mark,
+            "trust": mark,
             "reasons": [] if self.verdict is None else list(self.verdict.reasons),
             "notes": list(body.notes),
         }
@@ -225,6 +251,7 @@ class FlowFields:
             "direct": self.direct,
             "route": self.route,
             "verdict": None if self.verdict is None else asdict(self.verdict),
+            "uncertainty": None if self.uncertainty is None else asdict(self.uncertainty),
             "model": self.model,
         }
 
@@ -250,6 +277,7 @@ def from_mesh(mesh: Any, file: str) -> FlowFields:
             direct=plain["direct"],
             route=plain["route"],
             verdict=None if plain["verdict"] is None else _verdict(plain["verdict"]),
+            uncertainty=Uncertainty.of(plain["uncertainty"]) if plain.get("uncertainty") else None,
             model=plain["model"],
         )
     except (KeyError, ValueError, TypeError, IndexError) as error:

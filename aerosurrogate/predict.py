@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate import console, query_cells, trust
+from aerosurrogate import console, intervals, query_cells, trust
 from aerosurrogate.body import Body, set_in_stream
 from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.case import field_spec
@@ -174,7 +174,7 @@ class Predictor:
             route=surrogate.card.get("routes", {}),
             model=self.model or MODELS[body.dimension],
         )
-        return fields.judged(judge(surrogate, prepared, fields))
+        return judged(surrogate, prepared, fields)
 
     def on_mesh(self, prepared: Prepared, fields: FlowFields, mesh: Any, metres: float = 1.0) -> Any:
         """A copy of the user's mesh with the fields where its own arrays are: on points if only there, else on cells.
@@ -289,32 +289,35 @@ def _plain_name(file: str) -> str:
     return Path(file).stem if Path(file).exists() else re.sub(r"[^\w.-]+", "_", file)
 
 
-def judge(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> trust.Verdict | None:
-    """How far the answer can be trusted; None where the model does not know its training set."""
+def judged(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> FlowFields:
+    """The fields with how far they can be trusted; as they are where the model does not know its training set."""
     if surrogate.trust is None or surrogate.features(prepared.states) is None:
-        return None
-    return trust.judge(surrogate.trust, evidence(surrogate, prepared, fields))
+        return fields
+    shown = evidence(surrogate, prepared, fields)
+    verdict = trust.judge(surrogate.trust, shown)
+    if surrogate.calibration is None:
+        return fields.judged(verdict)
+    return fields.judged(verdict, intervals.uncertainty(surrogate.calibration, surrogate.trust, shown))
 
 
 def evidence(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> trust.Evidence:
-    """What a design shows of itself, as `evaluate` gathers it from the training set."""
+    """What a design shows of itself."""
     features = surrogate.features(prepared.states)
     assert features is not None
-    surface, stream, area = prepared.surface, prepared.stream, fields.body.silhouette
-    conditions = {"log10_reynolds": float(np.log10(prepared.conditions.reynolds)), "ground": float(stream.ground)}
-    if surface.dimension == 2:
-        conditions["alpha"] = stream.alpha
+    surface, area = prepared.surface, fields.body.silhouette
     # Corners count for the extents, faces for the areas.
     corners = np.zeros_like(surface.points)
-    measures = trust.shape_measures(
-        np.concatenate([surface.centres, surface.points]) / stream.length,
-        np.concatenate([surface.normals, corners]),
-        np.concatenate([surface.areas, corners[:, 0]]) / stream.length ** (surface.dimension - 1),
-    )
     row = fields.row()
-    head = {f"c{name[0]}": value / area for name, value in fields.direct.items()}
-    apart = trust.disagreement(head, {"cd": row["cd_integrated"], "cl": row["cl_integrated"]})
-    return trust.Evidence(features, conditions, measures, apart)
+    return trust.evidence(
+        features,
+        prepared.conditions.reynolds,
+        prepared.stream,
+        np.concatenate([surface.centres, surface.points]),
+        np.concatenate([surface.normals, corners]),
+        np.concatenate([surface.areas, corners[:, 0]]),
+        {f"c{name[0]}": value / area for name, value in fields.direct.items()},
+        {"cd": row["cd_integrated"], "cl": row["cl_integrated"]},
+    )
 
 
 def _chunk(surrogate: "Surrogate") -> int:

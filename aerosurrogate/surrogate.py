@@ -1,7 +1,7 @@
 """Surrogate: a trained model with all that is needed to use it, in one file.
 
 The file is safetensors: the weights, and a header with a JSON document that holds architecture, inputs and outputs with
-units, scaling, training ranges, statistics for trust, versions and the model's card. Nothing is unpickled.
+units, scaling, training ranges, statistics for trust and intervals, versions and the model's card. Nothing is pickled.
 """
 
 import difflib
@@ -46,6 +46,7 @@ class Surrogate:
     time_steps: int = 1
     ranges: dict[str, list[float]] = field(default_factory=dict)  # of conditions, over the training cases
     trust: dict[str, Any] | None = None  # what trust.fit gave
+    calibration: dict[str, Any] | None = None  # what intervals.fit gave
     card: dict[str, Any] = field(default_factory=dict)  # name, data, training, accuracy, routes, limits
     native: Native | None = None  # where the bodies of the training set stand, and how their meshes' points lie
 
@@ -68,6 +69,7 @@ class Surrogate:
             document["time_steps"],
             document["ranges"],
             document["trust"],
+            document.get("calibration"),
             document["card"],
             None if document.get("native") is None else Native.of(document["native"]),
         )
@@ -103,6 +105,7 @@ class Surrogate:
             "time_steps": self.time_steps,
             "ranges": self.ranges,
             "trust": self.trust,
+            "calibration": self.calibration,
             "card": self.card,
             "native": None if self.native is None else asdict(self.native),
             "versions": {"aerosurrogate": __version__, "torch": torch.__version__, "python": platform.python_version()},

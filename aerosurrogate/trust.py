@@ -20,11 +20,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from aerosurrogate.conditions import Conditions
+
 Mark = Literal["inside", "near", "outside"]
 COVERAGE = 0.95
 NEAR = 2.0  # times the limit
 _RANGE_UNIT = 0.1  # leaving a range by this part of its width scores at most 1
 _LEAST_WIDTH = 0.02  # of a range: what never varied in training may still differ by a trifle
+_LEAST_WIDTHS = {"yaw": 10.0}  # degrees: real cars are not quite the same left and right
 _ROUTES = {"routes to cd": 0.05, "routes to cl": 0.05}  # log of a ratio, and a difference
 ENOUGH = 20  # held-out cases for a 95 % quantile
 _AXES = 12  # main axes kept of the features
@@ -44,6 +47,7 @@ _WORDS = {
     "plan": "area facing up over length squared",
     "rise": "height of the skin's centre over length",
     "lean": "sideways offset of the skin's centre over length",
+    "yaw": "angle between body and stream (degrees)",
     "volume": "volume over length cubed",
     "fullness": "volume over that of the enclosing box",
     "cd": "drag",
@@ -80,7 +84,11 @@ def shape_measures(points: NDArray, normals: NDArray, areas: NDArray) -> dict[st
     if dimensions == 2:
         return measures | {"thickness": float(high[1] - low[1]), "camber": float(high[1] + low[1]) / 2}
     centre = areas @ points / max(float(areas.sum()), 1e-12)
+    offset = points - centre
+    along, across, both = (float(np.sum(areas * offset[:, i] * offset[:, j])) for i, j in ((0, 0), (1, 1), (0, 1)))
     return measures | {
+        # Of the skin's main axis as seen from above; none where left and right are the same.
+        "yaw": abs(math.degrees(math.atan2(2 * both, along - across))) / 2 if abs(both) > 1e-12 else 0.0,
         "front": float(np.sum(areas * np.maximum(-normals[:, 0], 0.0))),
         "profile": float(np.sum(areas * np.maximum(normals[:, 1], 0.0))),
         "plan": float(np.sum(areas * np.maximum(normals[:, 2], 0.0))),
@@ -91,6 +99,34 @@ def shape_measures(points: NDArray, normals: NDArray, areas: NDArray) -> dict[st
         "clearance": float(low[2]),
         "fullness": volume / max(float(np.prod(high - low)), 1e-12),
     }
+
+
+def evidence(
+    features: NDArray,
+    reynolds: float,
+    stream: Conditions,
+    points: NDArray,
+    normals: NDArray,
+    areas: NDArray,
+    head: Mapping[str, float],
+    integrated: Mapping[str, float],
+) -> Evidence:
+    """What a body shows of itself: pooled features (c,), the stream and its skin in the model's frame (points (n, d)
+    m, outward normals (n, d), areas (n,) m2), `cd` and `cl` by both routes over the silhouette, whatever the area.
+    """
+    dimensions = np.shape(points)[1]
+    conditions = {"log10_reynolds": math.log10(reynolds), "ground": float(stream.ground)}
+    if dimensions == 2:
+        conditions["alpha"] = stream.alpha
+    shape = shape_measures(points / stream.length, normals, areas / stream.length ** (dimensions - 1))
+    return Evidence(features, conditions, shape, disagreement(head, integrated))
+
+
+def place(known: Mapping[str, Any], features: NDArray) -> list[float]:
+    """Where features lie along the training set's main axes, in its standard deviations: (k,)."""
+    basis = known["features"]
+    along = np.array(basis["axes"]) @ (np.asarray(features, dtype=float) - np.array(basis["centre"]))
+    return [float(f"{value:.7g}") for value in along / np.array(basis["spread"])]
 
 
 def disagreement(best: Mapping[str, float], integrated: Mapping[str, float]) -> dict[str, float]:
@@ -169,7 +205,8 @@ def _signs(known: Mapping[str, Any], evidence: Evidence) -> list[tuple[str, floa
     values = evidence.conditions | evidence.shape
     for name, (low, high) in known["ranges"].items():
         if name in values:
-            excess = max(low - values[name], values[name] - high, 0.0) / max(high - low, _LEAST_WIDTH)
+            width = max(high - low, _LEAST_WIDTHS.get(name, _LEAST_WIDTH))
+            excess = max(low - values[name], values[name] - high, 0.0) / width
             seen, least, most = (round(value, 6) for value in (values[name], low, high))
             words = f"{_WORDS.get(name, name)} {seen:.3g}, trained on {least:.3g} to {most:.3g}"
             signs.append((name, excess, words))

@@ -97,3 +97,28 @@ def save_small(folder: Path, dimensions: int) -> str:
     path = folder / f"small{dimensions}.safetensors"
     small_surrogate(dimensions).save(path)
     return str(path)
+
+
+def judged_surrogate(folder: Path) -> Surrogate:
+    """A small model of bodies that knows what it was trained on and how large its errors are, all of it made up."""
+    import pyvista as pv
+
+    from aerosurrogate import intervals, trust
+    from aerosurrogate.conditions import StreamOptions
+    from aerosurrogate.predict import Predictor, evidence
+
+    surrogate = small_surrogate(3)
+    surrogate.save(folder / "blank.safetensors")
+    predictor, shown = Predictor(str(folder / "blank.safetensors")), []
+    for number in range(10):
+        height, width, stream = 1.1 + 0.08 * number, 0.7 + 0.02 * (number % 5), StreamOptions(speed=22.0 + 2 * number)
+        pv.Box((-2, 2, -width, width, 0.2, height), level=3).triangulate().save(folder / "shown.stl")
+        prepared = predictor.prepare(str(folder / "shown.stl"), stream)
+        shown.append(evidence(surrogate, prepared, predictor.answer(prepared)))
+    (folder / "shown.stl").unlink()
+    (folder / "blank.safetensors").unlink()
+    surrogate.trust = trust.fit(shown[::2], shown[1::2])
+    errors = np.random.default_rng(0).normal(size=(2, 10))
+    held_out = intervals.Sample(shown, {"cd": (0.05 * errors[0]).tolist(), "cl": (0.03 * errors[1]).tolist()})
+    surrogate.calibration = intervals.fit(surrogate.trust, held_out)
+    return surrogate

@@ -17,7 +17,7 @@ class Models:
 
     def document(self) -> dict[str, Any]:
         """Everything in the headers but the tables of numbers that only the program needs."""
-        left_out = ("scaling", "trust", "native")
+        left_out = ("scaling", "trust", "calibration", "native")
         return {
             "models": [
                 {"name": name, **{key: value for key, value in header.items() if key not in left_out}}

@@ -15,7 +15,7 @@ from aerosurrogate import console, trust
 from aerosurrogate.data.native import native
 from aerosurrogate.data.scaling import Scaling
 from aerosurrogate.errors import InputError
-from aerosurrogate.evaluate import best_routes, cost_of_drawing, evaluate
+from aerosurrogate.evaluate import best_routes, calibrate, cost_of_drawing, evaluate
 from aerosurrogate.model.interface import Interface, Model
 from aerosurrogate.model.registry import find_kind
 from aerosurrogate.recipe import Recipe, Training
@@ -282,7 +282,8 @@ class Trainer:
             surrogate.card["shape alone"] = cost
         if result.evidence:
             known = evaluate(surrogate, self.cases.dataset, self.cases.train, "statistics for trust")
-            surrogate.trust = trust.fit(known.evidence, result.evidence)
+            surrogate.trust = trust.fit(list(known.evidence.values()), list(result.evidence.values()))
+            calibrate(surrogate, result, known)
         surrogate.save(path)
         result.write(self.run.folder, "validation")
         result.show()

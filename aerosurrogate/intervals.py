@@ -1,0 +1,215 @@
+"""How far a model's drag and lift may be off: 90 % intervals that hold on cases it has not seen.
+
+Errors are measured where they are alike for all designs: drag as the log of true over predicted, lift as the difference
+over dynamic pressure and silhouette. On held-out cases each error is divided by how strange the case is (its score of
+trust to a power that the cases themselves give, and at least in proportion beyond `inside`); the conformal 90 %
+quantile of the ratios is then what the next case stays within 90 times of 100. Sections beyond 12 degrees, where the
+flow separates, have a quantile of their own.
+
+Errors of similar designs go together. Their correlation, fitted on the same cases, is
+
+    common + near exp(-d2 / (2 reach2))        d: distance of their learned features, in standard deviations
+
+and what is left is each design's own. chances.py makes a joint distribution of it. The fit is a plain JSON document,
+kept in the checkpoint.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aerosurrogate import trust
+
+LEVEL = 0.9
+DEVIATIONS = 1.6448536  # of a normal distribution, either way of its middle, that hold LEVEL
+STALL = 12.0  # degrees: sections beyond are calibrated apart
+FEWEST = 9  # cases for a 90 % quantile
+FOLDS = 10
+LARGEST = math.log(2.0)  # a drag that may be twice or half as large is no answer
+_FAMILIAR = 0.25  # scores below this are all alike
+_COMMON, _OWN, _REACH = (0.1, 0.2, 0.35, 0.5), (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9), (0.7, 1.0, 1.5, 2.0, 3.0, 4.0)
+_CLIP = 3.0  # standard deviations: a few failures must not decide how errors go together
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Error:
+    """Of one coefficient of one design: its size, and how it goes together with that of other designs."""
+
+    deviation: float  # one standard deviation
+    common: float
+    near: float
+    reach: float
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """What a model leaves open of one design."""
+
+    cd: Error  # of log drag
+    cl: Error  # of lift over dynamic pressure and silhouette
+    place: tuple[float, ...]  # where its learned features lie, in standard deviations of the training set
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> "Uncertainty":
+        """From `dataclasses.asdict` and JSON."""
+        return cls(Error(**plain["cd"]), Error(**plain["cl"]), tuple(plain["place"]))
+
+
+def error(key: str, predicted: float, true: float, area_per_silhouette: float = 1.0) -> float:
+    """The error of a coefficient as it is measured here."""
+    if key == "cd":
+        return math.log(max(true, 1e-6) / max(predicted, 1e-6))
+    return (true - predicted) * area_per_silhouette
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Cases with their errors by coefficient, one a case."""
+
+    evidence: Sequence[trust.Evidence]
+    errors: Mapping[str, Sequence[float]]  # cd, cl
+
+    def only(self, rows: Sequence[int]) -> "Sample":
+        return Sample([self.evidence[i] for i in rows], {k: [v[i] for i in rows] for k, v in self.errors.items()})
+
+
+def fit(known: Mapping[str, Any], held_out: Sample, training: Sample | None = None) -> dict[str, Any] | None:
+    """The calibration, as a JSON document; None where there are too few held-out cases to say anything.
+
+    The training cases' own errors are too small, but how they grow with the score is taken from them too.
+    """
+    if len(held_out.evidence) < 3 or not {"cd", "cl"} <= held_out.errors.keys():
+        return None
+    places = np.array([trust.place(known, e.features) for e in held_out.evidence])
+    found: dict[str, Any] = {"level": LEVEL, "cases": len(held_out.evidence)}
+    for key in ("cd", "cl"):
+        found[key] = _sizes(known, held_out, training, key)
+        halves = np.array([_half(found[key], known, e) for e in held_out.evidence])
+        scaled = np.asarray(held_out.errors[key]) / halves * DEVIATIONS
+        found[key] |= _kinship(places, np.clip(scaled, -_CLIP, _CLIP))
+    return found
+
+
+def cross_checked(known: Mapping[str, Any], held_out: Sample, training: Sample | None = None) -> dict[str, Floats]:
+    """Each error over the half width that cases of other folds give it, by coefficient: within 1 is covered."""
+    count = len(held_out.evidence)
+    order = np.random.default_rng(0).permutation(count)
+    ratios = {key: np.zeros(count) for key in ("cd", "cl")}
+    for key, found in ratios.items():
+        for fold in range(FOLDS):
+            others = held_out.only([i for i in range(count) if i not in order[fold::FOLDS]])
+            sizes = _sizes(known, others, training, key)
+            for i in order[fold::FOLDS]:
+                found[i] = held_out.errors[key][i] / _half(sizes, known, held_out.evidence[i])
+    return ratios
+
+
+def _sizes(known: Mapping[str, Any], held_out: Sample, training: Sample | None, key: str) -> dict[str, Any]:
+    """How large errors are: `growth` with the score, and `half` the width at the edge of `inside` by angle."""
+    samples = [held_out] if training is None else [held_out, training]
+    scores = [np.array([trust.judge(known, e).score for e in sample.evidence]) for sample in samples]
+    errors = [np.asarray(sample.errors[key], dtype=float) for sample in samples]
+    growth = _growth(np.concatenate(scores), np.concatenate(errors))
+    ratio = np.abs(errors[0]) / strangeness(scores[0], growth)
+    stalled = np.array([_stalled(e) for e in held_out.evidence])
+    # A side of the angle without enough cases of its own is judged with all of them.
+    groups = [group if group.sum() >= FEWEST else np.ones(len(group), bool) for group in (~stalled, stalled)]
+    return {"growth": growth, "half": [_quantile(ratio[group]) for group in groups]}
+
+
+def _half(sizes: Mapping[str, Any], known: Mapping[str, Any], evidence: trust.Evidence) -> float:
+    """Half the width of one case's interval."""
+    score = np.array([trust.judge(known, evidence).score])
+    return float(sizes["half"][_stalled(evidence)] * strangeness(score, sizes["growth"])[0])
+
+
+def _stalled(evidence: trust.Evidence) -> bool:
+    return abs(evidence.conditions.get("alpha", 0.0)) > STALL
+
+
+def uncertainty(calibration: Mapping[str, Any], known: Mapping[str, Any], evidence: trust.Evidence) -> Uncertainty:
+    """What is left open of a design that shows this evidence."""
+
+    def of(key: str) -> Error:
+        c = calibration[key]
+        return Error(_half(c, known, evidence) / DEVIATIONS, c["common"], c["near"], c["reach"])
+
+    return Uncertainty(of("cd"), of("cl"), tuple(trust.place(known, evidence.features)))
+
+
+def bounds(
+    found: Uncertainty | None, best: Mapping[str, float], integrated: Mapping[str, float], mark: str | None, lift: float
+) -> dict[str, float | None]:
+    """`cd_low`, `cd_high`, `cl_low`, `cl_high` around the best estimate; None where nothing can be said.
+
+    Beyond `inside` the range between the two routes belongs to the interval. `lift` is the silhouette over the
+    reference area.
+    """
+    none: dict[str, float | None] = dict.fromkeys(("cd_low", "cd_high", "cl_low", "cl_high"))
+    if found is None or (mark == "outside" and DEVIATIONS * found.cd.deviation > LARGEST):
+        return none
+    factor, half = math.exp(DEVIATIONS * found.cd.deviation), DEVIATIONS * found.cl.deviation * lift
+    low = {"cd": best["cd"] / factor, "cl": best["cl"] - half}
+    high = {"cd": best["cd"] * factor, "cl": best["cl"] + half}
+    for key in ("cd", "cl"):
+        both = (integrated[key],) if mark != "inside" else ()
+        none |= {f"{key}_low": min(low[key], *both, high[key]), f"{key}_high": max(high[key], *both, low[key])}
+    return none
+
+
+def strangeness(scores: Floats, growth: float) -> Floats:
+    """By what errors are larger at these scores of trust than at the edge of `inside` (1)."""
+    scores = np.maximum(scores, _FAMILIAR)
+    return np.where(scores <= 1, scores**growth, scores ** max(growth, 1.0))
+
+
+def correlation(mine: Error, places: Floats) -> Floats:
+    """Of the errors of designs at these places (n, k): (n, n)."""
+    apart = np.sum((places[:, None] - places[None]) ** 2, axis=2)
+    return _correlation(apart, mine.common, mine.near, mine.reach)
+
+
+def _correlation(apart: Floats, common: float, near: float, reach: float) -> Floats:
+    together = common + near * np.exp(-0.5 * apart / reach**2)
+    np.fill_diagonal(together, 1.0)
+    return together
+
+
+def _growth(scores: Floats, errors: Floats) -> float:
+    """The power of the score that errors grow with: the slope of their logs, within 0 and 2."""
+    size = np.log(np.abs(errors) + 0.1 * np.median(np.abs(errors)) + 1e-12)
+    strange = np.log(np.maximum(scores, _FAMILIAR))
+    if len(size) < FEWEST or np.ptp(strange) == 0:
+        return 0.0
+    return float(np.clip(np.polyfit(strange, size, 1)[0], 0.0, 2.0))
+
+
+def _quantile(values: Floats) -> float:
+    """What the next value stays within with the chance LEVEL, interpolated between the ordered values."""
+    count = len(values)
+    if count < FEWEST:  # the largest of a few says too little: the fewer, the more room
+        return float(values.max() * math.sqrt(FEWEST / count))
+    return float(np.quantile(values, LEVEL, method="weibull"))
+
+
+def _kinship(places: Floats, errors: Floats) -> dict[str, float]:
+    """The correlation under which these errors, scaled to standard deviations, are likeliest."""
+    apart = np.sum((places[:, None] - places[None]) ** 2, axis=2)
+    best, chosen = -math.inf, (_COMMON[0], 0.0, _REACH[0])
+    for common, own, reach in itertools.product(_COMMON, _OWN, _REACH):
+        if common + own > 1:
+            continue
+        root = np.linalg.cholesky(_correlation(apart, common, 1 - common - own, reach))
+        white = np.linalg.solve(root, errors)
+        # The common size of all errors is left free: only how they go together is asked here.
+        likely = -len(errors) / 2 * math.log(float(white @ white)) - float(np.log(np.diag(root)).sum())
+        if likely > best:
+            best, chosen = likely, (common, 1 - common - own, reach)
+    return {"common": chosen[0], "near": round(chosen[1], 6), "reach": chosen[2]}
