@@ -37,6 +37,16 @@ class Format(StrEnum):
     darcy = "darcy"
 
 
+class Generated(StrEnum):
+    darcy = "darcy"
+    navier_stokes = "navier-stokes"
+    elasticity = "elasticity"
+    pipe = "pipe"
+    airfoil = "airfoil"
+    plasticity = "plasticity"
+    waterdrop = "waterdrop"
+
+
 class Units(StrEnum):
     m = "m"
     cm = "cm"
@@ -138,6 +148,33 @@ def prepare(
             seen=console.few(summary.failures),
             remedy="mend or remove their files and run the same command again: only they are read anew",
         )
+
+
+@app.command()
+def generate(
+    kind: Annotated[Generated, typer.Argument(help="Which of the paper's sets to stand in for.")],
+    out: Annotated[Path, typer.Option(help="Data set folder to write.")],
+    count: Annotated[int, typer.Option(min=1, help="Cases, of which every sixth is for testing.")] = 1200,
+    seed: Annotated[int, typer.Option(min=0, help="Case i of a seed is always the same case.")] = 0,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Darcy: every N-th point along each axis; 5 of 421 unless said.")
+    ] = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Solve the paper's problems anew: data sets that stand in for the published ones.
+
+    Example: `aerosurrogate generate darcy --count 240 --out datasets/darcy`
+    """
+    from aerosurrogate.data.prepare import show
+    from aerosurrogate.generate import generate
+
+    summary = generate(kind, out, count=count, seed=seed, every=every, jobs=jobs)
+    show(summary, out, results=not as_json)
+    if as_json:
+        print_json(summary.document(out))
 
 
 @app.command()

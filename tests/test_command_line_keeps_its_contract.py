@@ -18,7 +18,10 @@ from aerosurrogate.writing import alone_in, replacing
 
 HEAVY = {"torch", "vtk", "vtkmodules", "pyvista", "meshio", "scipy", "pandas", "matplotlib", "plotly", "numpy"}
 COMMANDS = sorted(get_command(app).commands)
-DESIGN = {"prepare", "train", "evaluate", "predict", "coeffs", "viz", "check", "models", "recipes", "simulate"}
+DESIGN = {
+    *("prepare", "generate", "simulate", "recipes", "train", "evaluate"),
+    *("predict", "coeffs", "viz", "check", "models"),
+}
 
 
 def run(*arguments: str, **options) -> subprocess.CompletedProcess[str]:

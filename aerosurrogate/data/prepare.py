@@ -135,7 +135,7 @@ def prepare(
             options=_said(options) | ({"compact": True} if compact else {}),
             cases=entries,
             splits=rules.simulated(entries) if compact else _splits(found, formats, entries),
-            fields=table(_moments(out, entries)),
+            fields=field_table(out, entries),
             left_out=_left_out(sources, formats) | failures,
         )
         write_manifest(out, manifest)
@@ -348,11 +348,12 @@ def _splits(found: list[tuple[Path, Batch]], formats: dict[Path, str], entries: 
     return result
 
 
-def _moments(out: Path, entries: dict[str, dict[str, Any]]) -> Moments:
+def field_table(out: Path, entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Units and statistics of the fields of all cases, from the sums kept in their shards."""
     sums: Moments = {}
     for shard in sorted({entry["shard"] for entry in entries.values()}):
         sums = add(sums, read_moments(out / shard))
-    return sums
+    return table(sums)
 
 
 def _sweep(out: Path, before: Manifest | None, manifest: Manifest) -> None:
