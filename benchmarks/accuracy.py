@@ -10,7 +10,6 @@ what was measured before of a task that is left out (--no-airfoils, or no --darc
 """
 
 import argparse
-import itertools
 import json
 import statistics
 import tempfile
@@ -29,6 +28,7 @@ from aerosurrogate.data.prepare import prepare
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.evaluate import evaluate
 from aerosurrogate.model.interface import Answer, Interface, Model
+from aerosurrogate.model.registry import alike
 from aerosurrogate.model.transolver import TransolverConfig
 from aerosurrogate.recipe import Recipe, read_recipe
 from aerosurrogate.training.cases import open_cases
@@ -55,59 +55,10 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 
 
-class Plain(Model):
-    """A contender without heads of its own, sized by the options of ours."""
+class PaperTransolver(Model):
+    """The textbook model, with the authors' initialisation and distances to an 8 x 8 reference grid; no heads."""
 
     Config = TransolverConfig
-
-    def outputs(self, inputs: Tensor, grid: Any) -> Tensor:
-        raise NotImplementedError
-
-    def forward(
-        self, inputs: Tensor, grid: Any = None, mask: Any = None, time: Any = None, skin: Any = None, group: Any = None
-    ) -> Any:
-        fields = self.outputs(inputs, grid)
-        return fields if skin is None else Answer(fields, None, fields.mean(1))
-
-
-def layers(*widths: int) -> nn.Sequential:
-    """Linear layers with GELU between them."""
-    parts: list[nn.Module] = []
-    for a, b in itertools.pairwise(widths):
-        parts += [nn.Linear(a, b), nn.GELU()]
-    return nn.Sequential(*parts[:-1])
-
-
-class Mlp(Plain):
-    """Each point for itself."""
-
-    def __init__(self, interface: Interface, config: TransolverConfig) -> None:
-        super().__init__(interface, config)
-        width = 2 * config.channels
-        self.net = layers(interface.inputs, *[width] * config.layers, interface.outputs)
-
-    def outputs(self, inputs: Tensor, grid: Any) -> Tensor:
-        return self.net(inputs)
-
-
-class PointNet(Plain):
-    """Each point beside the largest features of all points."""
-
-    def __init__(self, interface: Interface, config: TransolverConfig) -> None:
-        super().__init__(interface, config)
-        C = config.channels
-        self.local = layers(interface.inputs, C, C, C)
-        self.shared = layers(C, 2 * C, 4 * C)
-        self.out = layers(5 * C, 2 * C, C, interface.outputs)
-
-    def outputs(self, inputs: Tensor, grid: Any) -> Tensor:
-        local = self.local(inputs)
-        whole = self.shared(local).amax(dim=1, keepdim=True).expand(-1, inputs.shape[1], -1)
-        return self.out(torch.cat([local, whole], dim=-1))
-
-
-class PaperTransolver(Plain):
-    """The textbook model, with the authors' initialisation and distances to an 8 x 8 reference grid."""
 
     def __init__(self, interface: Interface, config: TransolverConfig) -> None:
         super().__init__(interface, config)
@@ -131,21 +82,24 @@ class PaperTransolver(Plain):
         box = config.unified_box or ((0.0, 1.0),) * d
         self.reference = torch.cartesian_prod(*(torch.linspace(low, high, 8) for low, high in box))
 
-    def outputs(self, inputs: Tensor, grid: Any) -> Tensor:
+    def forward(
+        self, inputs: Tensor, grid: Any = None, mask: Any = None, time: Any = None, skin: Any = None, group: Any = None
+    ) -> Any:
         d = self.interface.dimensions
         places, functions = inputs[..., :d], inputs[..., d:]
         if self.config.unified_pos == "index":
             places = torch.cartesian_prod(*(torch.linspace(0, 1, side) for side in grid)).expand(len(inputs), -1, -1)
         distances = torch.cdist(places, self.reference.expand(len(inputs), -1, -1))
         kept = functions if self.config.unified_pos == "index" else inputs
-        return self.inner(torch.cat([kept, distances], dim=-1), grid)
+        fields = self.inner(torch.cat([kept, distances], dim=-1), grid)
+        return fields if skin is None else Answer(fields, None, fields.mean(1))
 
 
 KINDS = {
     "textbook": "accuracy:PaperTransolver",
     "ours": "transolver",
-    "PointNet": "accuracy:PointNet",
-    "MLP": "accuracy:Mlp",
+    "PointNet": "pointnet",
+    "MLP": "mlp",
 }
 
 
@@ -202,8 +156,7 @@ def compare(task: str, recipe_of: Callable[[str], Recipe], split: str, seeds: in
         for seed in range(seeds):
             recipe = recipe_of(kind)
             training = recipe.training.model_copy(update={"seed": seed})
-            model = recipe.model.model_copy(update={"kind": KINDS[kind]})
-            changes = {"training": training, "model": model, "name": f"{task}-{kind}-{seed}"}
+            changes = {"training": training, "model": alike(recipe.model, KINDS[kind]), "name": f"{task}-{kind}-{seed}"}
             recipe = recipe.model_copy(update=changes)
             result, took = run_one(recipe, split, folder / recipe.name)
             figures.append(result)

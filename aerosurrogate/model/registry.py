@@ -10,11 +10,22 @@ from typing import Any
 from pydantic import ValidationError
 
 from aerosurrogate.errors import InputError
-from aerosurrogate.model.interface import Interface, Model
+from aerosurrogate.model.interface import Interface, Model, Options
 from aerosurrogate.tables import explained
 
 KINDS = {
     "transolver": "aerosurrogate.model.transolver:Transolver",
+    "mlp": "aerosurrogate.model.baselines.mlp:PointwiseMlp",
+    "pointnet": "aerosurrogate.model.baselines.pointnet:PointNet",
+    "graphsage": "aerosurrogate.model.baselines.graphsage:GraphSage",
+    "meshgraphnet": "aerosurrogate.model.baselines.meshgraphnet:MeshGraphNet",
+    "fno2d": "aerosurrogate.model.baselines.fno2d:Fno2d",
+    "galerkin": "aerosurrogate.model.baselines.galerkin:Galerkin",
+    "gnot": "aerosurrogate.model.baselines.gnot:Gnot",
+    "transformer": "aerosurrogate.model.baselines.transformer:Transformer",
+    "linearno": "aerosurrogate.model.baselines.linearno:LinearNo",
+    "flare": "aerosurrogate.model.baselines.flare:Flare",
+    "transolver++": "aerosurrogate.model.baselines.transolver_plus:TransolverPlus",
 }
 
 
@@ -34,6 +45,13 @@ def find_kind(kind: str) -> type[Model]:
         remedy = "derive it from aerosurrogate.model.interface.Model"
         raise InputError("this is no kind of model", seen=kind, remedy=remedy)
     return found
+
+
+def alike(options: Options, kind: str) -> Options:
+    """The options of another kind, as large as these: what both have is taken over, the rest is that kind's default."""
+    config = find_kind(kind).Config
+    shared = {key: value for key, value in options.model_dump().items() if key in config.model_fields}
+    return config(**shared | {"kind": kind})
 
 
 def build(document: Mapping[str, Any]) -> Model:
