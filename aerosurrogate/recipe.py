@@ -28,6 +28,9 @@ class Data(Table):
     """Which cases, what the model sees of them and what it answers."""
 
     path: Path  # data set folder, relative to the recipe's file
+    # Others that train beside it, solved more cheaply, say: with "source" among the inputs the model knows which is
+    # which, and answers as the first would. Validation and test are the first one's alone.
+    beside: tuple[Path, ...] = ()
     train: str = "train"
     test: str = "test"
     validation: Fraction | str = 0.1  # part of the training split kept back, or a split of its own
@@ -43,6 +46,12 @@ class Data(Table):
     source: str = ""
     size: str = ""
     prepare: str = ""
+
+    @validator(mode="after")
+    def _told_apart(self) -> Self:
+        if "source" in self.inputs and not self.beside:
+            raise ValueError('the input "source" tells data sets apart: name others in data.beside')
+        return self
 
 
 class Training(Table):
@@ -129,7 +138,10 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         _override(document, text)
     document.setdefault("name", path.stem)
     if isinstance(document.get("data"), dict) and isinstance(document["data"].get("path"), str):
-        document["data"]["path"] = str(find_dataset(path.parent, document["data"]["path"]))
+        data = document["data"]
+        data["path"] = str(find_dataset(path.parent, data["path"]))
+        if isinstance(data.get("beside"), list):
+            data["beside"] = [str(find_dataset(path.parent, str(other))) for other in data["beside"]]
     model = document.setdefault("model", {})
     kind = model.setdefault("kind", "transolver") if isinstance(model, dict) else "transolver"
     table = Recipe[find_kind(str(kind)).Config]  # type: ignore[misc, valid-type]

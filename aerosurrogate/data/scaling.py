@@ -33,10 +33,12 @@ class Places:
     distance: Array | None = None
     conditions: Conditions | None = None
     features: Mapping[str, Array] | None = None
+    source: int = 0  # of the recipe's data sets, the one whose way of solving is meant; 0 is what a model answers as
 
     @classmethod
     def of(cls, case: Case) -> Self:
-        return cls(case.points, case.surface, case.normals, case.distance, case.conditions, case.features)
+        source = int(case.tags.get("source", 0))
+        return cls(case.points, case.surface, case.normals, case.distance, case.conditions, case.features, source)
 
     def rows(self, start: int, stop: int) -> "Places":
         """The points from `start` up to `stop`."""
@@ -52,6 +54,7 @@ class Places:
             cut(self.distance),
             self.conditions,
             features,
+            self.source,
         )
 
 
@@ -101,6 +104,7 @@ INPUTS: dict[str, Callable[[Places], Array]] = {
     "surface": lambda places: places.surface[:, None].astype(np.float32),
     "stream": lambda places: _everywhere(places, _direction(places)),
     "stream_velocity": lambda places: _everywhere(places, _direction(places) * places.conditions.speed),  # type: ignore[union-attr]
+    "source": lambda places: _everywhere(places, [places.source]),
     "log_reynolds": lambda places: _everywhere(places, [np.log10(_known(places.conditions, "the stream").reynolds)]),
 }
 

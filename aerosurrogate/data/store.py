@@ -10,8 +10,8 @@ skin, distance on it) are not stored but put back when read. Compact shards take
 import json
 import struct
 import zlib
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -333,6 +333,23 @@ class Dataset:
     def skin_rows(self, name: str) -> int:
         """How many rows of an unstructured case are skin; they come first."""
         return self._meta(name)["surface"]
+
+
+def joined(first: Dataset, others: Sequence[Dataset]) -> Dataset:
+    """Several data sets as one: the splits and fields of the first, and the cases of all.
+
+    The tag `source` of a case says which it is from: 0 the first, 1 the next, and so on.
+    """
+    cases: dict[str, dict[str, Any]] = {}
+    for source, dataset in enumerate((first, *others)):
+        for name, meta in dataset.manifest.cases.items():
+            if name in cases:
+                raise InputError(
+                    "two data sets hold a case of the same name", seen=name, remedy="give their specs different names"
+                )
+            shard = str((dataset.folder / meta["shard"]).resolve())
+            cases[name] = {**meta, "shard": shard, "tags": {**meta["tags"], "source": str(source)}}
+    return Dataset(first.folder, replace(first.manifest, cases=cases))
 
 
 def gathered(shards: Iterable[Path]) -> dict[str, dict[str, Any]]:

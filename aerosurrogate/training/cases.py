@@ -8,7 +8,7 @@ import numpy as np
 
 from aerosurrogate import console
 from aerosurrogate.data.scaling import Scaling
-from aerosurrogate.data.store import Dataset
+from aerosurrogate.data.store import Dataset, joined
 from aerosurrogate.errors import InputError
 from aerosurrogate.recipe import Data, Recipe, read_recipe
 from aerosurrogate.surrogate import Surrogate
@@ -42,12 +42,16 @@ class TrainingCases:
 def open_cases(recipe: Recipe, run: Run) -> TrainingCases:
     """The cases that a run was started with, or those of a new run, written down for a later resumption."""
     data, path = recipe.data, run.folder / "cases.json"
-    dataset = Dataset(data.path)
+    others = [Dataset(path) for path in data.beside]
+    dataset = joined(Dataset(data.path), others) if others else Dataset(data.path)
     if run.resumed:
         kept = json.loads(path.read_text(encoding="utf-8"))
         return TrainingCases(dataset, kept["train"], kept["validation"], Scaling.from_document(kept["scaling"]))
     train, validation = divide(dataset, data, recipe.training.seed)
     console.note(f"{data.path.name}: {len(train)} training and {len(validation)} validation cases")
+    for other in others:
+        train = train + other.names(data.train)
+        console.note(f"{other.folder.name}: {len(other.names(data.train))} training cases beside them")
     scaling = _fit(dataset, train, data) if not recipe.training.start else _inherit(recipe)
     if run.first:
         write_json(path, {"train": train, "validation": validation, "scaling": scaling.document()})
@@ -93,7 +97,8 @@ def divide(dataset: Dataset, data: Data, seed: int) -> tuple[list[str], list[str
 
 def require_data(data: Data) -> None:
     """Where there are no data, say where they come from, how large they are, what prepares them, and what runs now."""
-    if (data.path / "manifest.json").exists():
+    missing = [path for path in (data.path, *data.beside) if not (path / "manifest.json").exists()]
+    if not missing:
         return
     steps = []
     if data.source:
@@ -102,7 +107,7 @@ def require_data(data: Data) -> None:
         steps.append(f"then run `{data.prepare}`")
     if ready := ready_recipes(data.path.parent.parent / "recipes"):
         steps.append("what runs right now: " + ", ".join(f"`aerosurrogate train {path}`" for path in ready))
-    raise InputError("the recipe's data set is not there", seen=data.path, remedy="; ".join(steps))
+    raise InputError("the recipe's data set is not there", seen=missing[0], remedy="; ".join(steps))
 
 
 def ready_recipes(folder: Path) -> list[Path]:
