@@ -327,6 +327,8 @@ def _chunk(surrogate: "Surrogate") -> int:
     if surrogate.device.type == "cuda":
         free = torch.cuda.mem_get_info(surrogate.device)[0]
     else:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        import psutil
+
+        free = psutil.virtual_memory().available
     fits = free // 4 // (_BYTES * surrogate.model.channels)
     return int(min(max(fits, 1024), CHUNK))
