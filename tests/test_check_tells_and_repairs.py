@@ -11,8 +11,11 @@ from typer.testing import CliRunner
 from aerosurrogate.cli import app
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.check import Report, check
+from aerosurrogate.mesh.orient import outward
 from aerosurrogate.mesh.read import curve_surface, read_as_it_is
 from aerosurrogate.mesh.write import write_mesh
+
+SAMPLE = Path(__file__).parents[1] / "sample_meshes" / "car.stl"
 
 
 def ball(radius: float = 1.0, centre: tuple[float, float, float] = (0, 0, 0)) -> pv.PolyData:
@@ -159,3 +162,45 @@ def test_table_of_a_sample(tmp_path: Path) -> None:
     assert answer.exit_code == 0
     assert "watertight" in answer.stdout
     assert (tmp_path / "out.stl").is_file()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_car_with_hundreds_of_missing_triangles_is_closed(tmp_path: Path, seed: int) -> None:
+    whole = read_as_it_is(SAMPLE)
+    missing = np.random.default_rng(seed).choice(len(whole.cells), 400, replace=False)
+    damaged = pv.PolyData.from_regular_faces(whole.points, np.delete(whole.cells, missing, axis=0))
+    damaged.save(tmp_path / "damaged.stl")
+    found = check([tmp_path / "damaged.stl"], repair=tmp_path / "mended.stl")[0]
+    assert not found.watertight
+    assert found.repaired_watertight
+    mended = check([tmp_path / "mended.stl"])[0]
+    assert mended.watertight
+    assert (mended.open_edges, mended.non_manifold_edges, mended.pieces) == (0, 0, 5)
+    assert outward(read_as_it_is(tmp_path / "mended.stl"))[0].volume == pytest.approx(whole.volume, rel=1e-4)
+
+
+def test_holes_that_touch_in_a_point_are_closed_apart(tmp_path: Path) -> None:
+    mesh = ball()
+    corner = int(mesh.regular_faces[0][0])
+    around = np.flatnonzero((mesh.regular_faces == corner).any(axis=1))
+    apart = [int(around[0])]  # two faces at one corner that share no edge
+    apart += [int(f) for f in around if len(set(mesh.regular_faces[f]) & set(mesh.regular_faces[apart[0]])) == 1][:1]
+    report = report_on(without(mesh, apart), tmp_path)
+    assert (report.holes, report.open_edges) == (2, 6)
+    assert check([tmp_path / "body.vtp"], repair=tmp_path / "mended.stl")[0].repaired_watertight
+
+
+def test_loose_faces_are_left_out(tmp_path: Path) -> None:
+    scrap = pv.PolyData.from_regular_faces([[3.0, 0, 0], [3.1, 0, 0], [3, 0.1, 0]], [[0, 1, 2]])
+    report = report_on(ball().append_polydata(scrap), tmp_path)
+    assert "1 loose faces left out" in report.repairs
+    check([tmp_path / "body.vtp"], repair=tmp_path / "mended.stl")
+    assert check([tmp_path / "mended.stl"])[0].pieces == 1
+
+
+def test_what_cannot_be_made_sound_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without(ball(), [7]).save(tmp_path / "body.vtp")
+    monkeypatch.setattr("aerosurrogate.mesh.check.repaired", lambda surface: surface)
+    with pytest.raises(InputError, match="not written"):
+        check([tmp_path / "body.vtp"], repair=tmp_path / "mended.stl")
+    assert not (tmp_path / "mended.stl").exists()

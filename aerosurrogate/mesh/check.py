@@ -1,5 +1,6 @@
 """What a mesh is like, and what would be done about it."""
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.distance import outer_faces
 from aerosurrogate.mesh.orient import open_edges, outward, shared_too_often
 from aerosurrogate.mesh.read import read_as_it_is, units_doubt
-from aerosurrogate.mesh.repair import SMALL, hole_sizes, repaired
+from aerosurrogate.mesh.repair import SMALL, hole_sizes, loose_faces, repaired
 from aerosurrogate.mesh.surface import Bools, Floats, Surface
 from aerosurrogate.mesh.write import WRITABLE, write_mesh
 
@@ -50,6 +51,7 @@ class Report:
     findings: list[str] = field(default_factory=list)
     repairs: list[str] = field(default_factory=list)
     repaired: str | None = None  # the file written
+    repaired_watertight: bool | None = None  # what it was found to be
 
     def document(self) -> dict[str, Any]:
         return asdict(self) if self.error is None else {"name": self.name, "file": self.file, "error": self.error}
@@ -74,7 +76,8 @@ class Report:
         rows += [("arrays", ", ".join(self.arrays))] if self.arrays else []
         rows += [("found", text) for text in self.findings]
         rows += [("repaired" if self.repaired else "would be repaired", text) for text in self.repairs]
-        return [*rows, ("written to", self.repaired)] if self.repaired else rows
+        sound = "watertight" if self.repaired_watertight else "with what is open or crossed as it was"
+        return [*rows, ("written to", f"{self.repaired}, {sound}")] if self.repaired else rows
 
 
 def check(
@@ -92,15 +95,31 @@ def check(
         try:
             report, surface = examine(mesh, units, patch)
             if repair is not None:
-                target = _target(Path(repair), surface, alone=len(meshes) == 1)
-                write_mesh(repaired(surface), target)
-                report.repaired = str(target)
+                _write_repaired(report, surface, _target(Path(repair), surface, alone=len(meshes) == 1))
         except InputError as error:
             if len(meshes) == 1:
                 raise
             report = Report(Path(mesh).stem, str(mesh), error=str(error))
         reports.append(report)
     return reports
+
+
+def _write_repaired(report: Report, surface: Surface, target: Path) -> None:
+    """Write the repaired body, once it has been read back and found to be what was promised."""
+    mended = repaired(surface)
+    with tempfile.TemporaryDirectory() as folder:
+        trial = Path(folder) / target.name
+        write_mesh(mended, trial)
+        after, _ = examine(trial, units="m")
+    small = after.holes > 0 and after.largest_hole <= SMALL * after.length
+    if small or after.turned_faces or after.non_manifold_edges > report.non_manifold_edges:
+        raise InputError(
+            f"{report.file}: the repaired body would not be sound, and was not written",
+            seen=f"{after.open_edges:,} open edges, {after.non_manifold_edges:,} that join more than two faces",
+            remedy="mend it where it was made, or export it again",
+        )
+    write_mesh(mended, target)
+    report.repaired, report.repaired_watertight = str(target), after.watertight
 
 
 def examine(mesh: str | Path, units: str | None = None, patch: str | None = None) -> tuple[Report, Surface]:
@@ -110,7 +129,7 @@ def examine(mesh: str | Path, units: str | None = None, patch: str | None = None
     outer = outer_faces(facing)
     count = int(facing.pieces.max()) + 1
     exposed = np.bincount(facing.pieces, outer, count) > 0
-    edges, sizes = open_edges(facing), hole_sizes(facing)
+    edges, sizes, loose = open_edges(facing), hole_sizes(facing), loose_faces(facing)
     crossed = shared_too_often(facing)
     quality = _quality(facing)
     seen = exposed[facing.pieces]
@@ -140,11 +159,11 @@ def examine(mesh: str | Path, units: str | None = None, patch: str | None = None
         arrays=sorted({*surface.point_data, *surface.cell_data}),
         findings=list(surface.notes),
     )
-    _say(report, sizes, units)
+    _say(report, sizes, int(loose.sum()), units)
     return report, surface
 
 
-def _say(report: Report, sizes: Floats, units: str | None) -> None:
+def _say(report: Report, sizes: Floats, loose: int, units: str | None) -> None:
     """Findings and repairs in words."""
     small = int(np.sum(sizes <= SMALL * report.length))
     if units is None and (doubt := units_doubt(report.length)):
@@ -166,6 +185,8 @@ def _say(report: Report, sizes: Floats, units: str | None) -> None:
         report.findings.append(f"{report.poor_faces:,} very thin triangles")
     if report.turned_faces:
         report.repairs.append(f"{report.turned_faces:,} faces turned outward")
+    if loose:
+        report.repairs.append(f"{loose:,} loose faces left out")
     if small:
         report.repairs.append(f"{small:,} small holes closed")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import igl
 import numpy as np
 
-from aerosurrogate.mesh.surface import Bools, Floats, Ints, Surface, components
+from aerosurrogate.mesh.surface import Bools, Floats, Ints, Surface
 
 # An open piece is turned only if, its holes capped, it holds this part of the volume that a sphere of its area would:
 # a single panel has no inside, and its file knows better.
@@ -38,14 +38,49 @@ def shared_too_often(surface: Surface) -> int:
 
 
 def caps(surface: Surface) -> tuple[Ints, Floats, Ints]:
-    """The holes: open edges (k, 2), centres (holes, 3) of the holes, and the hole (k,) that each edge belongs to."""
+    """The holes: open edges (k, 2), centres (holes, 3) of the holes, and the hole (k,) that each edge belongs to.
+
+    A hole is a loop that passes no point twice: holes that touch in a point are two.
+    """
     edges = open_edges(surface)
-    labels = components(edges, len(surface.points))[edges[:, 0]] if len(edges) else np.empty(0, np.int64)
-    hole = np.unique(labels, return_inverse=True)[1]
+    hole = _loops(edges)
     middles = surface.points[edges].mean(axis=1)
     count = np.maximum(np.bincount(hole), 1)[:, None]
     centres = np.stack([np.bincount(hole, column) for column in middles.T], axis=1) / count
     return edges, centres, hole
+
+
+def _loops(edges: Ints) -> Ints:
+    """The loop (k,) that each directed edge (k, 2) belongs to; a path that does not close is one too."""
+    onward: dict[int, list[int]] = {}
+    for number, start in enumerate(edges[:, 0].tolist()):
+        onward.setdefault(start, []).append(number)
+    loop = np.full(len(edges), -1)
+    count = 0
+    for first in range(len(edges)):
+        if loop[first] >= 0:
+            continue
+        path: list[int] = []  # edges walked so far
+        at: dict[int, int] = {}  # where on the path each point was left
+        index: int | None = first
+        while index is not None:
+            start, end = edges[index].tolist()
+            at[start] = len(path)
+            path.append(index)
+            loop[index] = count
+            if end in at:  # a loop is closed: cut it off and go on from where it began
+                closed = path[at[end] :]
+                loop[closed] = count
+                count += 1
+                path = path[: at[end]]
+                at = {int(edges[i, 0]): place for place, i in enumerate(path)}
+                if not path:
+                    break
+            index = next((i for i in onward.get(end, []) if loop[i] < 0), None)
+        if path:
+            loop[path] = count
+            count += 1
+    return loop
 
 
 def _sides(surface: Surface) -> tuple[Ints, Ints]:
