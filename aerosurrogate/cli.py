@@ -310,13 +310,14 @@ def coeffs(
     """
     from aerosurrogate.coeffs import CoeffsOptions, coeffs
     from aerosurrogate.conditions import StreamOptions
+    from aerosurrogate.writing import write_text
 
     stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
     settings = CoeffsOptions(stream, area, patch, pressure, symmetry, model, device)
     result = coeffs(files, settings, truth=reference, sort=sort, jobs=jobs)
     result.show(table=not as_json)
     if csv is not None:
-        result.write_csv(csv)
+        write_text(csv, result.csv_text())
     if report is not None:
         from aerosurrogate.report import write_report
 
@@ -343,6 +344,27 @@ def viz(
     from aerosurrogate.viz import viz
 
     viz(files, out, field=field, kind=kind, reference=reference)
+
+
+@app.command()
+def serve(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the loopback address; any free one unless said.")
+    ] = 0,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
+    model: Model = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Open a local page where shapes are dropped, ranked, viewed in 3D and compared; nothing leaves the machine.
+
+    Example: `aerosurrogate serve`
+    """
+    from aerosurrogate.coeffs import CoeffsOptions
+    from aerosurrogate.serve import serve
+
+    serve(CoeffsOptions(model=model, device=device), port, open_page=open_page)
 
 
 @app.command()

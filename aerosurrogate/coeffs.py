@@ -6,6 +6,7 @@ always stand beside them. Files without a model behind them are integrated.
 """
 
 import csv
+import io
 import math
 import os
 from collections.abc import Sequence
@@ -22,7 +23,6 @@ from aerosurrogate.mesh.load import load
 from aerosurrogate.parallel import each, expanded, workers
 from aerosurrogate.predict import Predictor
 from aerosurrogate.pressure_files import holds_pressure, read_solved
-from aerosurrogate.writing import replacing
 
 GEOMETRY = (".stl", *coordinates.SUFFIXES)  # formats that hold no fields
 COLUMNS = (
@@ -60,11 +60,13 @@ class Ranking:
     def document(self) -> dict[str, Any]:
         return {"designs": self.rows, "reference": self.reference, "failed": self.failed, **self.comparison}
 
-    def write_csv(self, path: Path) -> None:
-        with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(self.rows)
+    def csv_text(self) -> str:
+        """The table as CSV."""
+        lines = io.StringIO()
+        writer = csv.DictWriter(lines, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        return lines.getvalue()
 
     def show(self, *, table: bool = True) -> None:
         """The table on stdout; assumptions, notes and statistics around it on stderr."""

@@ -41,6 +41,11 @@ def note(text: str) -> None:
         _err.print(text, markup=False)
 
 
+def result(text: str) -> None:
+    """A line of the command's result, on stdout at once."""
+    print(text, flush=True)
+
+
 @contextlib.contextmanager
 def resumable(how: str) -> Iterator[None]:
     """Long work that can be stopped: whoever does so is told how to go on."""

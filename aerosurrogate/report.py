@@ -1,4 +1,4 @@
-"""A ranking as one HTML page: table, pictures, the best design to turn around, the comparison with the truth.
+"""A ranking as one HTML page: table, pictures, any design to turn around or two beside each other, the truth.
 
 Everything is in the file; it opens offline.
 """
@@ -7,56 +7,94 @@ import base64
 import html
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from aerosurrogate import __version__, console
-from aerosurrogate.coeffs import Ranking, agreement, assumptions
+from aerosurrogate import __version__, console, pages
+from aerosurrogate.coeffs import Ranking, agreement
 from aerosurrogate.flow_fields import FlowFields, Row
-from aerosurrogate.viz.page import embedded, field_figures, rounded
+from aerosurrogate.viz.page import body_figure, embedded, library, rounded, section_figure
 from aerosurrogate.viz.render import Shot, render
+from aerosurrogate.viz.skin import corner_values
 from aerosurrogate.viz.source import Scale, Source
 from aerosurrogate.writing import write_text
 
-THUMBNAIL = (300, 160)
-_COLUMNS = (
-    ("#", "rank", "{:d}"),
-    ("design", "name", "{}"),
-    ("C<sub>d</sub>", "cd", "{:.4f}"),
-    ("true C<sub>d</sub>", "cd_true", "{:.4f}"),
-    ("error", "cd_error", "{:+.1%}"),
-    ("C<sub>l</sub>", "cl", "{:.4f}"),
-    ("C<sub>m</sub>", "cm", "{:.4f}"),
-    ("C<sub>d</sub> integrated", "cd_integrated", "{:.4f}"),
-    ("C<sub>l</sub> integrated", "cl_integrated", "{:.4f}"),
-    ("drag N", "drag_n", "{:.1f}"),
-    ("lift N", "lift_n", "{:.1f}"),
-    ("area m²", "area_m2", "{:.3f}"),
-    ("trust", "trust", "{}"),
+THUMBNAIL = (240, 128)
+TRIANGLES = 90_000  # of all skins of a page: some 2 MB
+FEWEST = 1500  # of one skin
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds, for those who read it; `mid` ones fold on narrow pages, `more` ones unless asked for."""
+
+    key: str
+    title: str
+    unit: str
+    help: str
+    text: str = "{:.4f}"
+    fold: str = ""
+
+
+COLUMNS = (
+    Column("rank", "#", "", "Place in the order asked for; 1 is best", "{:d}"),
+    Column("name", "design", "", "The file's name", "{}"),
+    Column("cd", "C<sub>d</sub>", "–", "Drag over dynamic pressure and reference area: the best estimate"),
+    Column("cd_true", "true C<sub>d</sub>", "–", "From the reference table"),
+    Column("cd_error", "error", "–", "Of the estimate, relative to the truth", "{:+.1%}"),
+    Column("trust", "trust", "", "Whether shape and stream lie within what the model was trained on", "{}"),
+    Column("chance_best", "best", "chance", "The chance that this design has the lowest drag of all", "{:.0%}"),
+    Column("chance_better", "better", "chance", "The chance that it beats the baseline", "{:.0%}"),
+    Column("cl", "C<sub>l</sub>", "–", "Lift over dynamic pressure and reference area: the best estimate"),
+    Column("ld", "L/D", "–", "Lift over drag", "{:.2f}", fold="more"),
+    Column("cm", "C<sub>m</sub>", "–", "Pitching moment, nose-up positive, over q, area and length", fold="mid"),
+    Column("cs", "C<sub>s</sub>", "–", "Side force over dynamic pressure and reference area", fold="more"),
+    Column("cda_m2", "C<sub>d</sub>A", "m²", "Drag coefficient times reference area", "{:.4f}", fold="more"),
+    Column("cl_front", "C<sub>l</sub> front", "–", "Lift on the front axle", fold="more"),
+    Column("cl_rear", "C<sub>l</sub> rear", "–", "Lift on the rear axle", fold="more"),
+    Column("drag_n", "drag", "N", "Drag; per metre of span for sections", "{:.4g}", fold="mid"),
+    Column("lift_n", "lift", "N", "Lift; per metre of span for sections", "{:.4g}", fold="mid"),
+    Column("side_n", "side force", "N", "Force across the stream", "{:.4g}", fold="more"),
+    Column(
+        "cd_integrated", "C<sub>d</sub> integrated", "–", "From pressure and shear summed over the skin", fold="more"
+    ),
+    Column(
+        "cl_integrated", "C<sub>l</sub> integrated", "–", "From pressure and shear summed over the skin", fold="more"
+    ),
+    Column("cd_pressure", "C<sub>d</sub> pressure", "–", "The part of the integral that pressure makes", fold="more"),
+    Column("cd_friction", "C<sub>d</sub> friction", "–", "The part of the integral that wall shear makes", fold="more"),
+    Column("area_m2", "area", "m²", "Reference area", "{:.3f}", fold="more"),
+    Column("length_m", "length", "m", "Along the stream; the chord of a section", "{:.3f}", fold="more"),
+    Column("speed", "speed", "m/s", "Of the free stream", "{:.4g}"),
+    Column("alpha", "angle", "°", "Angle of attack", "{:g}"),
+    Column("reynolds", "Re", "million", "Reynolds number on the length", "{:.3g}", fold="mid"),
 )
+STREAM = ("speed", "alpha", "reynolds")  # columns where designs differ in it, else one line for all
 
 
 def write_report(ranking: Ranking, path: Path) -> None:
     """Write the page."""
-    sources = {row["file"]: _source(ranking.designs[row["file"]]) for row in ranking.rows}
-    write_text(path, page(ranking, sources))
+    write_text(path, page(ranking))
     console.note(f"report written to {path}")
 
 
-def page(ranking: Ranking, sources: dict[str, Source]) -> str:
+def page(ranking: Ranking) -> str:
     rows = [_with_truth(row, ranking) for row in ranking.rows]
-    best = sources[rows[0]["file"]]
-    scale = Scale.over(*(source.values for source in sources.values()))
-    pictures = _pictures([sources[row["file"]] for row in rows], scale)
-    turn = field_figures(best)[0]
+    sources = {row["file"]: source_of(ranking.designs[row["file"]]) for row in rows}
+    solid = [s for s in sources.values() if s.surface.dimension == 3]
+    scale = Scale.over(*(s.values for s in solid or sources.values()))
+    pictures = dict(zip(sources, _pictures(list(sources.values()), scale), strict=True))
+    groups = [[r for r in rows if sources[r["file"]].surface.dimension == d] for d in (3, 2)]
+    tables = [_table(group, pictures, len(rows)) for group in groups if group]
     sections = [
-        f"<p class=assumed>{html.escape(assumptions(ranking.reference))}</p>",
-        _table(rows, pictures, with_truth=bool(ranking.truth)),
-        f"<p class=scale>Pressure coefficient on the skin {_legend(scale)}</p>" if best.surface.dimension == 3 else "",
-        f"<h2>Best: {html.escape(rows[0]['name'])}</h2>",
-        embedded(turn),
+        _conditions(ranking, rows),
+        _controls(ranking, rows),
+        *tables,
+        f"<p class=scale>Pressure coefficient on the skin {_legend(scale)}</p>" if solid else "",
+        _views(rows, sources, scale),
     ]
     if ranking.comparison:
         sections += [
@@ -65,10 +103,14 @@ def page(ranking: Ranking, sources: dict[str, Source]) -> str:
             embedded(_scatter(rows), library=False),
         ]
     sections += _remarks(rows, ranking.failed)
-    return _PAGE.format(body="\n".join(sections), version=__version__, count=len(rows), style=_STYLE, script=_SCRIPT)
+    return _PAGE.format(
+        body="\n".join(sections), version=__version__, count=len(rows), style=pages.text("report.css"),
+        script=pages.text("report.js"), library=library(),
+    )  # fmt: skip
 
 
-def _source(design: FlowFields) -> Source:
+def source_of(design: FlowFields) -> Source:
+    """The pressure coefficient of a design."""
     body = design.body
     coefficient = design.skin["p"] / design.conditions.dynamic_pressure
     axes = body.wind_axes(design.conditions)
@@ -80,12 +122,76 @@ def _with_truth(row: Row, ranking: Ranking) -> dict[str, Any]:
     return {**row, "cd_true": true, "cd_error": row["cd"] / true - 1 if true else None}
 
 
-def _pictures(sources: Sequence[Source], scale: Scale) -> list[str]:
-    """A small picture of each design, as the text of an image's address."""
-    solid = [s for s in sources if s.surface.dimension == 3]
-    shots = [Shot.of(s.surface.corners, scale.colours(s.values), "front", s.axes, THUMBNAIL) for s in solid]
+def _conditions(ranking: Ranking, rows: Sequence[dict[str, Any]]) -> str:
+    """All that the numbers refer to."""
+    known = ranking.reference
+    numbers = sorted(row["reynolds"] / 1e6 for row in rows)
+    span = f"{numbers[0]:.3g}" if numbers[-1] < 1.01 * numbers[0] else f"{numbers[0]:.3g} to {numbers[-1]:.3g}"
+    flat = known["flow"] is not None and "turned" in known["flow"]
+    entries = {
+        "speed": "{:.4g} m/s", "Reynolds number": "{} million", "alpha": "{:g}°", "density": "{:g} kg/m³",
+        "viscosity": "{:g} m²/s", "area": "{}", "flow": "{}", "up": "{}", "ground": "{}", "moment_about": "{}",
+        "symmetry": "{}", "pressure": "{}", "model": "{}",
+    }  # fmt: skip
+    shown = known | {"Reynolds number": span, "alpha": known["alpha"] if flat else None}
+    words = {"alpha": "angle of attack", "area": "reference area", "moment_about": "moment about (nose-up positive)"}
+    parts = [
+        f"<span>{words.get(key, key)} <b>{html.escape(text.format(shown[key]))}</b></span>"
+        for key, text in entries.items()
+        if shown.get(key) is not None
+    ]
+    return f"<div class=conditions>{''.join(parts)}</div>"
+
+
+def _controls(ranking: Ranking, rows: Sequence[dict[str, Any]]) -> str:
+    """Filter by trust, all columns, and the table as a file."""
+    counts = {mark: sum(r["trust"] == mark for r in rows) for mark in ("inside", "near", "outside", None)}
+    boxes = [
+        f"<label><input type=checkbox class=trust value={mark or 'unknown'} checked> "
+        f"<span class='mark {mark}'>{mark or 'unknown'}</span> {count}</label>"
+        for mark, count in counts.items()
+        if count
+    ]
+    table = base64.b64encode(ranking.csv_text().encode()).decode()
+    return (
+        f"<div class=controls><span>Trust</span>{''.join(boxes)}<label><input type=checkbox id=columns> all columns"
+        f"</label><a class=button download=ranking.csv href='data:text/csv;base64,{table}'>CSV</a></div>"
+    )
+
+
+def _views(rows: Sequence[dict[str, Any]], sources: dict[str, Source], scale: Scale) -> str:
+    """Two stages on which any design can be turned around, and what they show, as data."""
+    best = next((r for r in rows if r["trust"] != "outside"), rows[0])
+    names = "".join(f"<option value='{_quoted(r['file'])}'>{html.escape(r['name'])}</option>" for r in rows)
+    chosen = names.replace(f"'{_quoted(best['file'])}'>", f"'{_quoted(best['file'])}' selected>", 1)
+    most = max(FEWEST, TRIANGLES // len(rows))
+    data = []
+    for file, source in sources.items():
+        solid = source.surface.dimension == 3
+        figure = body_figure(source, scale=scale, most=most) if solid else section_figure(source)
+        figure.update_layout(template="none", font={"family": "system-ui, sans-serif", "size": 12})
+        text = figure.to_json().replace("</", "<\\/")
+        data.append(f"<script type='application/json' class=figure data-file='{_quoted(file)}'>{text}</script>")
+    return (
+        "<h2>Turn and compare</h2>"
+        f"<div class=views><div class=pane><select>{chosen}</select><div class=stage></div></div>"
+        f"<div class=pane hidden><select><option value=''>–</option>{names}</select><div class=stage></div></div></div>"
+        + "".join(data)
+    )
+
+
+def _pictures(sources: Sequence[Source], scale: Scale) -> list[list[str]]:
+    """Small pictures of each design, as the text of images' addresses: front and rear, or a section's pressure."""
+    shots = []
+    for s in sources:
+        if s.surface.dimension == 3:
+            colours = scale.colours(corner_values(s.surface, s.values))
+            shots += [Shot.of(s.surface.corners, colours, view, s.axes, THUMBNAIL) for view in ("front", "rear")]
     drawn = iter(render(shots) if shots else [])
-    return [_image(next(drawn)) if s.surface.dimension == 3 else _image(_section(s)) for s in sources]
+    return [
+        [_image(next(drawn)), _image(next(drawn))] if s.surface.dimension == 3 else [_image(_section(s))]
+        for s in sources
+    ]
 
 
 def _section(source: Source) -> np.ndarray:
@@ -114,32 +220,57 @@ def _image(pixels: np.ndarray) -> str:
     from PIL import Image
 
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG", optimize=True)
-    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    Image.fromarray(pixels).save(buffer, "WEBP", quality=90)
+    return f"data:image/webp;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def _table(rows: Sequence[dict[str, Any]], pictures: Sequence[str], *, with_truth: bool) -> str:
-    columns = [c for c in _COLUMNS if with_truth or c[1] not in ("cd_true", "cd_error")]
-    heads = "".join(f"<th data-key={key} tabindex=0>{title}</th>" for title, key, _ in columns)
+def _table(rows: Sequence[dict[str, Any]], pictures: dict[str, list[str]], of: int) -> str:
+    """The table of bodies, or of sections; each with its own title where a page holds both."""
+    columns = [c for c in COLUMNS if any(r.get(c.key) is not None for r in rows)]
+    columns = [c for c in columns if c.key not in STREAM or len({c.text.format(r[c.key]) for r in rows}) > 1]
+    heads = [
+        f"<th data-key={c.key} tabindex=0 title='{_quoted(c.help)}'{_folded(c)}>{c.title}"
+        f"<small>{c.unit or '&nbsp;'}</small></th>"
+        for c in columns
+    ]
+    views = "front, rear" if len(pictures[rows[0]["file"]]) == 2 else "along the chord"
+    heads.insert(2, f"<th>C<sub>p</sub><small>{views}</small></th>")
     lines = []
-    for row, picture in zip(rows, pictures, strict=True):
-        cells = "".join(_cell(row, key, text) for _, key, text in columns)
-        lines.append(f"<tr>{cells}<td><img src='{picture}' alt='{html.escape(row['name'])}'></td></tr>")
-    head = f"<thead><tr>{heads}<th>C<sub>p</sub></th></tr></thead>"
-    return f"<table id=ranking>{head}<tbody>{''.join(lines)}</tbody></table>"
+    for row in rows:
+        cells = [_cell(row, c) for c in columns]
+        images = "".join(f"<img src='{image}' alt='{_quoted(row['name'])}'>" for image in pictures[row["file"]])
+        buttons = "<button data-pane=0>view</button> <button data-pane=1>beside</button>"
+        cells.insert(2, f"<td class=pictures>{images}<br>{buttons}</td>")
+        mark = row["trust"] or "unknown"
+        lines.append(f"<tr data-file='{_quoted(row['file'])}' data-trust={mark}>{''.join(cells)}</tr>")
+    title = "" if len(rows) == of else f"<h2>{'Sections' if len(pictures[rows[0]['file']]) == 1 else 'Bodies'}</h2>"
+    head = f"<thead><tr>{''.join(heads)}</tr></thead>"
+    return f"{title}<div class=wide><table class=ranking>{head}<tbody>{''.join(lines)}</tbody></table></div>"
 
 
-def _cell(row: dict[str, Any], key: str, text: str) -> str:
-    value = row[key]
-    if key == "trust":
-        order = {"inside": 0, "near": 1, "outside": 2}.get(value, 3)
-        why = html.escape("\n".join(row["reasons"]) or "like the training set", quote=True)
-        return f"<td data-value={order} title=\"{why}\"><span class='mark {value}'>{value or '–'}</span></td>"
+def _cell(row: dict[str, Any], column: Column) -> str:
+    value, more = row.get(column.key), _folded(column)
+    if column.key == "trust":
+        order = {"inside": 0, "near": 1, "outside": 2}.get(value or "", 3)
+        why = _quoted("\n".join(row["reasons"]) or "like the training set")
+        return f"<td data-value={order} title='{why}'><span class='mark {value}'>{value or '–'}</span></td>"
     if value is None:
-        return "<td data-value=''>–</td>"
+        return f"<td data-value=''{more}>–</td>"
     if isinstance(value, str):
-        return f"<td class=name data-value='{html.escape(value, quote=True)}'>{html.escape(value)}</td>"
-    return f"<td data-value={value!r}>{text.format(value)}</td>"
+        return f"<td class=name data-value='{_quoted(value)}' title='{_quoted(value)}'>{html.escape(value)}</td>"
+    shown = column.text.format(value / 1e6 if column.key == "reynolds" else value)
+    low, high = row.get(f"{column.key}_low"), row.get(f"{column.key}_high")
+    if low is not None and high is not None and column.key in ("cd", "cl"):
+        shown += f" <small title='90 % interval {low:.4f} to {high:.4f}'>± {(high - low) / 2:.2g}</small>"
+    return f"<td data-value={value!r}{more}>{shown}</td>"
+
+
+def _folded(column: Column) -> str:
+    return f" class={column.fold}" if column.fold else ""
+
+
+def _quoted(text: str) -> str:
+    return html.escape(text, quote=True)
 
 
 def _legend(scale: Scale) -> str:
@@ -187,54 +318,12 @@ def _remarks(rows: Sequence[dict[str, Any]], failed: dict[str, str]) -> list[str
     return parts
 
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; color: #1c1f24; margin: 2em auto;
-  max-width: 1180px; padding: 0 1em }
-h1 { font-size: 1.5em; margin-bottom: .2em }
-h2 { font-size: 1.1em; margin: 1.8em 0 .4em }
-.assumed, .scale, footer { color: #5b6470; font-size: .9em }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
-th { cursor: pointer; text-align: right; font-weight: 600; font-size: .85em; border-bottom: 2px solid #1c1f24;
-  padding: .4em .5em; vertical-align: bottom }
-th:last-child { cursor: default }
-th[aria-sort=ascending]::after { content: " ▲" }
-th[aria-sort=descending]::after { content: " ▼" }
-td { text-align: right; padding: .15em .5em; border-bottom: 1px solid #e3e6ea }
-td.name, th[data-key=name] { text-align: left; font-weight: 600 }
-tr:hover td { background: #f5f7fa }
-td img { width: 150px; display: block; margin-left: auto; mix-blend-mode: multiply }
-.mark { border-radius: 1em; padding: .1em .7em; font-size: .85em; background: #e3e6ea }
-.inside { background: #d9f2e3; color: #0c5c2f }
-.near { background: #fdf0cf; color: #7a5200 }
-.outside { background: #fbdcdc; color: #8c1515 }
-.ramp { display: inline-block; width: 220px; height: .8em; vertical-align: middle; border-radius: 2px }
-"""
-_SCRIPT = """
-const table = document.getElementById("ranking"), body = table.tBodies[0];
-const sortBy = head => {
-  const index = head.cellIndex, falling = head.getAttribute("aria-sort") === "ascending";
-  const value = row => row.cells[index].dataset.value;
-  const rows = [...body.rows].sort((a, b) => {
-    const [x, y] = [value(a), value(b)];
-    if (x === "" || y === "") return (x === "") - (y === "");
-    const order = isNaN(x) || isNaN(y) ? x.localeCompare(y) : x - y;
-    return falling ? -order : order;
-  });
-  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-  head.setAttribute("aria-sort", falling ? "descending" : "ascending");
-  body.append(...rows);
-};
-for (const head of table.tHead.rows[0].cells) {
-  if (!head.dataset.key) continue;
-  head.addEventListener("click", () => sortBy(head));
-  head.addEventListener("keydown", event => { if (event.key === "Enter") sortBy(head); });
-}
-"""
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Ranking of {count} designs</title><link rel="icon" href="data:,"><style>{style}</style></head>
+<title>Ranking of {count} designs</title><link rel="icon" href="data:,"><style>{style}</style>
+<script>{library}</script></head>
 <body><h1>Ranking of {count} designs</h1>
 {body}
-<footer><p>aerosurrogate {version}. Click a column's title to sort.</p></footer>
+<footer><p>aerosurrogate {version}. Click a column's title to sort; hover over it to see what it means.</p></footer>
 <script>{script}</script></body></html>
 """

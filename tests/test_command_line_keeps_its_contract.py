@@ -20,7 +20,7 @@ HEAVY = {"torch", "vtk", "vtkmodules", "pyvista", "meshio", "scipy", "pandas", "
 COMMANDS = sorted(get_command(app).commands)
 DESIGN = {
     *("prepare", "generate", "simulate", "recipes", "train", "evaluate"),
-    *("predict", "coeffs", "viz", "check", "models"),
+    *("predict", "coeffs", "viz", "serve", "check", "models"),
 }
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from aerosurrogate.viz import history as runs
 from aerosurrogate.viz.planes import FlowPlane, flow_plane
 from aerosurrogate.viz.render import VIEWS
-from aerosurrogate.viz.skin import corner_values, edges, thinned
+from aerosurrogate.viz.skin import edges, thinned
 from aerosurrogate.viz.source import Difference, Scale, Source
 
 _SCALES = {"RdBu_r": "RdBu_r", "viridis": "Viridis"}
@@ -116,6 +116,21 @@ def plane_figure(plane: FlowPlane) -> Any:
     return figure
 
 
+def section_figure(source: Source) -> Any:
+    """Values along a section, over its outline."""
+    figure = _curves_figure([("", source.values)], source, source.label)
+    points = source.surface.points
+    low, high = points[:, 0].min(), points[:, 0].max()
+    x, y = _light((_broken(list(source.surface.corners)) - [low, 0.0]) / (high - low)).T
+    line = {"color": "#333", "width": 1.5}
+    figure.add_scatter(x=x, y=y, yaxis="y2", mode="lines", line=line, hoverinfo="skip", showlegend=False)
+    outline = {"domain": [0.0, 0.22], "scaleanchor": "x", "visible": False}
+    legend = {"x": 1.0, "y": 1.0, "xanchor": "right"}
+    figure.update_layout(yaxis={"domain": [0.3, 1.0]}, yaxis2=outline, legend=legend)
+    figure.update_layout(xaxis={"anchor": "y", "constrain": "domain"}, margin={"l": 60, "r": 20, "t": 20, "b": 20})
+    return figure
+
+
 def document(figures: Sequence[Any], title: str) -> str:
     """A page that opens offline: the library is in it."""
     for figure in figures:
@@ -141,6 +156,13 @@ def embedded(figure: Any, *, library: bool = True) -> str:
     return str(figure.to_html(full_html=False, include_plotlyjs=library, config=tools, default_height=height))
 
 
+def library() -> str:
+    """The text of the script that draws figures."""
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs())
+
+
 def rounded(values: NDArray) -> NDArray:
     """Four or five digits: enough for the eye, and a file of a quarter of the size."""
     values = np.asarray(values, dtype=float)
@@ -159,8 +181,7 @@ def _skin(
     """The skin's triangles, with values that run smoothly between them except across the body's own edges."""
     import plotly.graph_objects as go
 
-    surface, values = thinned(source.surface, values, most)
-    corner = corner_values(surface, values)
+    surface, corner = thinned(source.surface, values, most)
     # Corners that share their place and their value are one point of the page.
     rows = np.column_stack([surface.corners.reshape(-1, 3), corner.ravel()]).astype(np.float32)
     points, cells = np.unique(rows, axis=0, return_inverse=True)
