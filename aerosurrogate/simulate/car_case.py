@@ -22,7 +22,7 @@ DOMAIN = np.array([[-1.6, -1.7, 0.0], [5.0, 1.7, 1.7]])  # sizes; in free air as
 BOXES = (  # refinement level, and how far its box reaches beyond the body: ahead, beside and below, behind, above
     (3, (0.08, 0.06, 0.35, 0.09)),
     (2, (0.25, 0.22, 1.10, 0.27)),
-    (1, (0.70, 0.70, 3.00, 0.77)),
+    (1, (0.45, 0.45, 2.00, 0.50)),
 )
 LAYER_GROWTH, LAST_LAYER = 1.3, 0.4  # from one layer to the next; the outermost against the skin's cell
 FEATURE_ANGLE = 140  # degrees between faces below which an edge is snapped to
@@ -53,8 +53,8 @@ class Settings:
 
 SETTINGS: dict[Fidelity, Settings] = {
     "fast": Settings(0.24, 130, 300),
-    "standard": Settings(0.14, 180, 400),
-    "fine": Settings(0.10, 220, 500),
+    "standard": Settings(0.15, 180, 400),
+    "fine": Settings(0.11, 220, 500),
 }
 
 
