@@ -1,6 +1,6 @@
 """Makes the shapes of this folder and solves the cars: STL files and truth.csv, and two airfoil sections.
 
-    python sample_meshes/make.py RUN_DIR        # about half a minute a design, one core; needs OpenFOAM; resumes
+    python sample_meshes/make.py RUN_DIR        # one to two minutes a design, one core; needs OpenFOAM; resumes
 
 One car and variations of it that an engineer would try, and the other kinds, all at 30 m/s. None is a member of the
 training set.

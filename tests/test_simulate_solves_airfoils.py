@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from aerosurrogate import forces
 from aerosurrogate.cli import app, main
 from aerosurrogate.conditions import FlowAxes, StreamOptions
-from aerosurrogate.data.store import Dataset
+from aerosurrogate.data.store import Dataset, read_shard
 from aerosurrogate.errors import InputError
 from aerosurrogate.simulate import airfoils, driver, openfoam
 from aerosurrogate.simulate.cgrid import Resolution
@@ -108,6 +108,8 @@ def test_a_folder_goes_on_and_keeps_what_happened(tiny, tmp_path, monkeypatch):
     history = np.genfromtxt(run / "history.csv", delimiter=",", names=True)
     assert history["Cd"][-1] == pytest.approx(outcome.reference["cd"], rel=1e-5)
     assert driver.recorded(tmp_path, task) == outcome
+    tags = read_shard(tmp_path / "one.safetensors")[1]["one"]["tags"]
+    assert (tags["fidelity"], tags["method"]) == ("fast", str(airfoils.METHOD)), "a case knows how it was solved"
 
     other = replace(design, conditions=airfoils.air(3e6, 0.0))
     with pytest.raises(InputError, match="another case"):

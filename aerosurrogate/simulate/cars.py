@@ -96,7 +96,6 @@ def solve(design: Design, folder: Path, fidelity: Fidelity = "standard", cautiou
     settings = SETTINGS[fidelity].cautious() if cautious else SETTINGS[fidelity]
     surface = body_of(design)
     first = solve_body(design, surface, folder, settings)
-    tags = {"method": str(METHOD), "fidelity": fidelity}
     found = [first.case.reference]
     for number in range(1, design.placements if first.converged else 1):
         again = folder / f"placement{number}"
@@ -108,7 +107,7 @@ def solve(design: Design, folder: Path, fidelity: Fidelity = "standard", cautiou
     if design.placements > 1:
         reference = {name: float(np.mean([one[name] for one in found])) for name in reference}
         reference |= {"cd_spread": float(np.std([one["cd"] for one in found])), "placements": float(len(found))}
-    return replace(first, case=replace(first.case, reference=reference, tags=first.case.tags | tags))
+    return replace(first, case=replace(first.case, reference=reference))
 
 
 def place_of(name: str, number: int) -> Floats:

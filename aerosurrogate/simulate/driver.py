@@ -18,7 +18,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -314,7 +314,9 @@ def _keep(task: Task, run: Path, outcome: Outcome, solution: Solution | None) ->
         with replacing(run / "history.csv") as path:
             np.savetxt(path, columns, fmt="%.7g", delimiter=",", header=",".join(names), comments="")
     if solution is not None and outcome.state == "converged":
-        case = shuffled(solution.case, zlib.crc32(outcome.name.encode()))
+        solved_by = {"fidelity": task.fidelity, "method": str(FAMILIES[task.design.family].METHOD)}
+        case = replace(solution.case, tags=solution.case.tags | solved_by)
+        case = shuffled(case, zlib.crc32(outcome.name.encode()))
         write_shard(task.out / f"{outcome.name}.safetensors", [case])
     for folder in (run / "first", run / "cautious"):
         if outcome.state == "failed":
