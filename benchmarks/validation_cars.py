@@ -1,4 +1,4 @@
-"""How far the bodies' RANS can be believed: Ahmed bodies against measurements, moved meshes, finer meshes, forces twice.
+"""How far the RANS of bodies can be believed: Ahmed bodies measured, moved meshes, finer meshes, forces twice.
 
     python benchmarks/validation_cars.py RUN_DIR        # about an hour of one core; needs OpenFOAM; resumes
 

@@ -52,9 +52,9 @@ class Settings:
 
 
 SETTINGS: dict[Fidelity, Settings] = {
-    "fast": Settings(0.24, 130, 300),
-    "standard": Settings(0.15, 180, 400),
-    "fine": Settings(0.11, 220, 500),
+    "fast": Settings(0.24, 130, 400),
+    "standard": Settings(0.15, 180, 500),
+    "fine": Settings(0.11, 220, 600),
 }
 
 
