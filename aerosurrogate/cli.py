@@ -279,6 +279,11 @@ def predict(
 def coeffs(
     files: Annotated[list[str], typer.Argument(metavar="FIELDS_OR_GEOMETRY...", help="Fields, shapes, airfoil names.")],
     reference: Annotated[Path | None, typer.Option(help="True values to compare with: name,cd[,cl].")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Compare every design with this one.")] = None,
+    known: Annotated[
+        list[Path] | None, typer.Option(help="Solved values: name,cd[,cl]; a folder of `simulate`; a solved file.")
+    ] = None,
+    suggest: Annotated[int, typer.Option(min=0, help="Name so many designs to solve next.")] = 0,
     area: Annotated[str, typer.Option(help="Reference area: silhouette, rectangle, or m2.")] = "silhouette",
     patch: Annotated[str | None, typer.Option(help="The body's patch in a volume file.")] = None,
     pressure: Annotated[
@@ -314,7 +319,9 @@ def coeffs(
 
     stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
     settings = CoeffsOptions(stream, area, patch, pressure, symmetry, model, device)
-    result = coeffs(files, settings, truth=reference, sort=sort, jobs=jobs)
+    result = coeffs(
+        files, settings, truth=reference, sort=sort, baseline=baseline, known=known or (), suggest=suggest, jobs=jobs
+    )
     result.show(table=not as_json)
     if csv is not None:
         write_text(csv, result.csv_text())

@@ -9,15 +9,18 @@ import csv
 import io
 import math
 import os
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from aerosurrogate import console, flow_fields, ranking
 from aerosurrogate.conditions import StreamOptions
+from aerosurrogate.decision import Suggestion, decide
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields, Row, column
+from aerosurrogate.known import Known, matched, read_known
 from aerosurrogate.mesh import coordinates
 from aerosurrogate.mesh.load import load
 from aerosurrogate.parallel import each, expanded, workers
@@ -27,7 +30,8 @@ from aerosurrogate.pressure_files import holds_pressure, read_solved
 GEOMETRY = (".stl", *coordinates.SUFFIXES)  # formats that hold no fields
 COLUMNS = (
     "rank", "name", "cd", "cd_low", "cd_high", "cl", "cl_low", "cl_high", "rank_low", "rank_high", "chance_best",
-    "chance_better", "known", "state", "cm", "cs", "ld", "cda_m2", "cl_front", "cl_rear", "drag_n", "lift_n", "side_n",
+    "chance_better", "cd_counts", "cd_counts_low", "cd_counts_high", "cd_percent", "cd_percent_low", "cd_percent_high",
+    "known", "state", "cm", "cs", "ld", "cda_m2", "cl_front", "cl_rear", "drag_n", "lift_n", "side_n",
     "cd_integrated", "cl_integrated", "cd_pressure", "cd_friction", "area_m2", "length_m", "speed", "alpha", "reynolds",
     "trust", "file",
 )  # fmt: skip
@@ -56,9 +60,32 @@ class Ranking:
     reference: dict[str, Any]
     truth: dict[str, dict[str, float]] = field(default_factory=dict)  # by name
     comparison: dict[str, Any] = field(default_factory=dict)
+    baseline: str | None = None  # its file
+    suggested: list[Suggestion] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        return {"designs": self.rows, "reference": self.reference, "failed": self.failed, **self.comparison}
+        found = {"designs": self.rows, "reference": self.reference, "failed": self.failed, **self.comparison}
+        if self.baseline is not None:
+            found["baseline"] = self.designs[self.baseline].body.name
+        if self.suggested:
+            found["suggested"] = [{**asdict(s), "command": self.simulation(s)} for s in self.suggested]
+        return found
+
+    def simulation(self, *suggested: Suggestion) -> str:
+        """The command that solves designs in this ranking's stream."""
+        said = [self.designs[s.file].conditions for s in suggested]
+        stream = f" --speed {said[0].speed:g}" + (f" --alpha {said[0].alpha:g}" if said[0].alpha else "")
+        return f"aerosurrogate simulate {' '.join(shlex.quote(s.file) for s in suggested)}{stream} --out solved"
+
+    def decide(self, settings: CoeffsOptions, sort: str, known: dict[str, Known], suggest: int = 0) -> None:
+        """Fill in the rows, in their order, with all that can be said of them."""
+        rows = [design.row(settings.area) for design in self.designs.values()]
+        values = matched(known, rows) if known else {}
+        self.rows, self.suggested = decide(
+            rows, self.designs, sort=sort, known=values, baseline=self.baseline, suggest=suggest
+        )
+        self.reference = _reference(list(self.designs.values()), self.rows, settings)
+        self.comparison = ranking.compare(self.rows, self.truth) if self.truth else {}
 
     def csv_text(self) -> str:
         """The table as CSV."""
@@ -76,30 +103,64 @@ class Ranking:
             console.table("", *self._table(), results=True)
         if self.comparison:
             console.note(agreement(self.comparison))
+        if self.suggested:
+            names = ", ".join(f"{s.name} ({1000 * s.gain:.1f})" for s in self.suggested)
+            console.note(f"solve next, by how many counts the choice is expected to be better for it: {names}")
+            console.note(self.simulation(*self.suggested))
         console.left_out(self.failed)
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Columns and rows, few enough for a terminal; the rest is in the CSV, the JSON and the report."""
         by_model = any(r["model"] for r in self.rows)
         true = {r["name"]: self.truth[r["name"]]["cd"] for r in self.rows if "cd" in self.truth.get(r["name"], {})}
-        columns = ["design", "#", "Cd", *(["Cd true", "error"] if true else []), "Cl"]
-        columns += ["Cd int."] if by_model else ["Cm"]
-        rows = []
+        chances = any(r["chance_best"] is not None for r in self.rows) and len(self.rows) > 1
+        lines: list[dict[str, str]] = []
         for r in self.rows:
-            known = true.get(r["name"])
-            beside = ["-", "-"] if not known else [f"{known:.4f}", f"{r['cd'] / known - 1:+.1%}"]
-            line = [r["name"], str(r["rank"]), interval(r, "cd"), *(beside if true else []), interval(r, "cl")]
-            line += [f"{r['cd_integrated']:.4f}" if by_model else f"{r['cm']:.4f}", f"{r['drag_n']:.4g}"]
-            if line[2] == "-":  # a number that nothing is known of is none
-                line[-2:] = ["-", "-"]
-            rows.append([*line, f"{r['area_m2']:.3f}", r["trust"] or "-"])
-        return [*columns, "drag N", "area m2", "trust"], rows
+            line = {"design": r["name"], "#": ranks(r), "Cd": interval(r, "cd")}
+            if true:
+                known = true.get(r["name"])
+                line["Cd true"] = f"{known:.4f}" if known else "-"
+                line["error"] = f"{r['cd'] / known - 1:+.1%}" if known else "-"
+            if self.baseline:
+                line |= {"counts": change(r), "better": percent(r["chance_better"])}
+            if chances:
+                line["best"] = percent(r["chance_best"])
+            if not (true and self.baseline):
+                line["Cl"] = interval(r, "cl")
+            if not true and not self.baseline:
+                silent = line["Cd"] == "-"  # a number that nothing is known of is none
+                line |= {"Cd int.": f"{r['cd_integrated']:.4f}"} if by_model else {"Cm": f"{r['cm']:.4f}"}
+                line |= {"drag N": f"{r['drag_n']:.4g}"}
+                line |= dict.fromkeys(("Cd int.", "drag N"), "-") if silent else {}
+                line["area m2"] = f"{r['area_m2']:.3f}"
+            lines.append(line | {"trust": r["trust"] or "-"})
+        return list(lines[0]), [list(line.values()) for line in lines]
+
+
+def ranks(row: Row) -> str:
+    """The rank, or those that a design shares with others that it cannot be told apart from."""
+    low, high = row["rank_low"], row["rank_high"]
+    return str(row["rank"]) if low is None or low == high else f"{low}-{high}"
+
+
+def percent(chance: float | None) -> str:
+    return "-" if chance is None else f"{chance:.0%}"
+
+
+def change(row: Row) -> str:
+    """Counts of drag against the baseline, with the 90 % interval."""
+    counts, low, high = row["cd_counts"], row["cd_counts_low"], row["cd_counts_high"]
+    if counts is None or low is None or high is None:
+        return "-"
+    return f"{counts:+.0f}" if low == high else f"{counts:+.0f} ± {(high - low) / 2:.0f}"
 
 
 def interval(row: Row, key: str) -> str:
     """A coefficient with its 90 % interval: a range where the design is outside, a dash where nothing can be said."""
     value, low, high = (column(row, name) for name in (key, f"{key}_low", f"{key}_high"))
     digits = 3 if row["area"].startswith(("silhouette", "rectangle")) else 4
+    if row["known"] and low == high:
+        return f"{value:.4f} known"
     if low is None:
         return "-" if row["trust"] == "outside" else f"{value:.4f}"
     if row["trust"] == "outside" and not row["known"]:
@@ -113,13 +174,24 @@ def coeffs(
     *,
     truth: Path | None = None,
     sort: str = "cd",
+    baseline: str | None = None,
+    known: Sequence[Path] = (),
+    suggest: int = 0,
     jobs: int | None = None,
 ) -> Ranking:
-    """Rank files by a column; those that hold no pressure are predicted first."""
+    """Rank files by a column; those that hold no pressure are predicted first.
+
+    `baseline` is a file that all are compared with, `known` where solved values are, `suggest` how many to solve next.
+    """
     true = {} if truth is None else ranking.read_truth(truth)
     if sort.lstrip("-") not in COLUMNS:
         raise InputError("no such column to sort by", seen=sort, remedy=f"give --sort with one of {', '.join(COLUMNS)}")
+    solved = read_known(known, settings.stream)
     files = expanded(files)
+    if baseline is not None:
+        same = Path(baseline).absolute()
+        baseline = next((file for file in files if Path(file).absolute() == same), baseline)
+        files = list(dict.fromkeys([*files, baseline]))
     threads = max(1, (os.cpu_count() or 1) // workers(files, jobs))
     predictor = Predictor(settings.model, settings.device, threads)
     designs, failed = each(files, lambda file: read_design(file, settings, predictor), "designs", jobs)
@@ -127,9 +199,13 @@ def coeffs(
         raise InputError(
             "no design could be used", seen=console.few(failed.values()), remedy="see `aerosurrogate check`"
         )
-    rows = _ranked([design.row(settings.area) for design in designs.values()], sort)
-    comparison = ranking.compare(rows, true) if true else {}
-    return Ranking(rows, designs, failed, _reference(list(designs.values()), rows, settings), true, comparison)
+    if baseline is not None and baseline not in designs:
+        raise InputError(
+            f"the baseline cannot be used ({failed[baseline]})", seen=baseline, remedy="see `aerosurrogate check`"
+        )
+    result = Ranking([], designs, failed, {}, true, baseline=baseline)
+    result.decide(settings, sort, solved, suggest)
+    return result
 
 
 def read_design(file: str, settings: CoeffsOptions, predictor: Predictor) -> FlowFields:
@@ -158,17 +234,6 @@ def _same_stream(design: FlowFields, stream: StreamOptions) -> FlowFields:
                 remedy=f"leave --{key} out, or predict again at this {key}",
             )
     return design
-
-
-def _ranked(rows: list[Row], sort: str) -> list[Row]:
-    key = sort.lstrip("-")
-    if key == "rank":
-        key = "cd"
-    known, unknown = ([r for r in rows if (column(r, key) is None) == empty] for empty in (False, True))
-    known.sort(key=lambda r: column(r, key), reverse=sort.startswith("-"))
-    for rank, row in enumerate(known + unknown, 1):
-        row["rank"] = rank
-    return known + unknown
 
 
 def _reference(designs: Sequence[FlowFields], rows: Sequence[Row], settings: CoeffsOptions) -> dict[str, Any]:

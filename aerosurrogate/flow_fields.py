@@ -55,7 +55,14 @@ class Row(TypedDict):
     rank_low: int | None  # designs that cannot be told apart share ranks: this one's is from rank_low to rank_high
     rank_high: int | None
     chance_best: float | None
+    chance_among_best: dict[str, float] | None  # of the best 3, 5 and 10
     chance_better: float | None  # than the baseline
+    cd_counts: float | None  # drag less the baseline's, in 0.001, and its 90 % interval; in per cent of it
+    cd_counts_low: float | None
+    cd_counts_high: float | None
+    cd_percent: float | None
+    cd_percent_low: float | None
+    cd_percent_high: float | None
     known: bool  # cd, and cl where it was given, are given values
     state: str | None  # which of several states of one shape
     cm: float
@@ -210,7 +217,14 @@ class FlowFields:
             "rank_low": None,
             "rank_high": None,
             "chance_best": None,
+            "chance_among_best": None,
             "chance_better": None,
+            "cd_counts": None,
+            "cd_counts_low": None,
+            "cd_counts_high": None,
+            "cd_percent": None,
+            "cd_percent_low": None,
+            "cd_percent_high": None,
             "known": False,
             "state": None,
             "cm": whole.cm,

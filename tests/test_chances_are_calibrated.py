@@ -1,0 +1,174 @@
+"""Statements about which design is better come true as often as they say; known values move what they should."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import pyvista as pv
+from scipy.stats import norm
+from small_models import judged_surrogate
+from typer.testing import CliRunner
+
+from aerosurrogate import chances
+from aerosurrogate.chances import Joint
+from aerosurrogate.cli import app
+from aerosurrogate.coeffs import CoeffsOptions, coeffs
+from aerosurrogate.conditions import StreamOptions
+from aerosurrogate.decision import decide
+from aerosurrogate.errors import InputError
+
+RANDOM = np.random.default_rng(11)
+
+
+def joint(count: int, own: float = 0.03, common: float = 0.05) -> Joint:
+    return Joint("cd", np.log(RANDOM.uniform(0.25, 0.29, count)), own**2 * np.eye(count) + common**2)
+
+
+def test_of_what_is_said_with_a_chance_so_many_come_true():
+    said, came = [], []
+    best_said, best_came = [], []
+    for _ in range(60):
+        found = joint(8)
+        truth = RANDOM.multivariate_normal(found.mean, found.covariance)
+        below = found.below()
+        i, j = np.triu_indices(8, 1)
+        said += below[i, j].tolist()
+        came += (truth[i] < truth[j]).tolist()
+        ranks = np.argsort(np.argsort(truth)) + 1
+        for place, (row, rank) in enumerate(zip(chances.order(found), ranks, strict=True)):
+            best_said.append(row["chance_best"])
+            best_came.append(rank == 1)
+            assert 1 <= row["rank_low"] <= row["rank_high"] <= 8, place
+    sure = np.maximum(said, 1 - np.array(said))
+    right = (np.array(said) > 0.5) == np.array(came)
+    for low, high in ((0.5, 0.65), (0.65, 0.8), (0.8, 0.95), (0.95, 1.01)):
+        group = (low <= sure) & (sure < high)
+        assert abs(sure[group].mean() - right[group].mean()) < 0.07
+    assert sum(best_said) == pytest.approx(60, abs=0.01)
+    likely = np.array(best_said) > 0.3
+    assert abs(np.array(best_said)[likely].mean() - np.array(best_came)[likely].mean()) < 0.12
+
+
+def test_two_designs_have_the_closed_form_and_a_common_error_does_not_matter():
+    found = Joint("cd", np.log([0.25, 0.26]), np.array([[2.0, 1.5], [1.5, 2.0]]) * 1e-3)
+    expected = norm.cdf(math.log(0.26 / 0.25) / math.sqrt(1e-3))
+    assert found.below()[0, 1] == pytest.approx(expected)
+    assert found.below()[1, 0] == pytest.approx(1 - expected)
+    shifted = Joint("cd", found.mean, found.covariance + 0.1)
+    assert shifted.below()[0, 1] == pytest.approx(expected)
+    first, second = chances.order(found)
+    assert first["chance_best"] == pytest.approx(expected, abs=0.03)
+    assert second == chances.order(found, largest=True)[1] | {"chance_best": second["chance_best"]}
+    certain = chances.order(Joint("cd", np.log([0.2, 0.3, 0.4]), np.zeros((3, 3))))
+    assert [row["rank_low"] for row in certain] == [row["rank_high"] for row in certain] == [1, 2, 3]
+    assert [row["chance_best"] for row in certain] == [1, 0, 0]
+
+
+def test_a_known_value_stands_and_moves_the_designs_that_share_its_error():
+    own = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]]) * 0.05**2
+    before = Joint("cd", np.log([0.25, 0.25, 0.25]), own)
+    after = before.given({0: 0.26})
+    assert math.exp(after.mean[0]) == pytest.approx(0.26)
+    assert after.deviations[0] == 0
+    assert 0.255 < math.exp(after.mean[1]) < 0.26
+    assert abs(math.exp(after.mean[2]) - 0.25) < 0.003
+    assert after.deviations[1] < 0.6 * before.deviations[1]
+
+
+def test_a_family_whose_known_members_are_all_off_alike_is_off_alike():
+    """Coverage of what is left holds, with and without an error that the whole family shares."""
+    for bias in (0.0, 0.15):
+        covered, errors, before = [], [], []
+        for _ in range(200):
+            found = Joint("cd", np.log(np.full(12, 0.3)), 0.04**2 * (0.9 * np.eye(12) + 0.1))
+            truth = RANDOM.multivariate_normal(found.mean, found.covariance) + bias
+            after = found.given({i: math.exp(truth[i]) for i in range(4)})
+            left = np.abs(after.mean - truth)[4:]
+            covered.append(np.mean(left <= 1.645 * after.deviations[4:]))
+            errors.append(left.mean())
+            before.append(np.abs(found.mean - truth)[4:].mean())
+        assert 0.85 <= np.mean(covered) <= 0.96
+        assert np.mean(errors) < (1.03 if bias == 0 else 0.35) * np.mean(before)
+
+
+def test_what_is_suggested_could_change_the_choice():
+    mean = np.log([0.250, 0.252, 0.254, 0.400])
+    found = chances.suggest(Joint("cd", mean, np.diag([0.001, 0.03, 0.02, 0.03]) ** 2), 2)
+    assert [i for i, _ in found] == [1, 2]
+    assert found[0][1] > found[1][1] >= 0
+    assert chances.suggest(Joint("cd", mean, np.zeros((4, 4))), 2) == []
+
+
+@pytest.fixture(scope="module")
+def cars(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cars")
+    judged_surrogate(folder).save(folder / "model.safetensors")
+    for name, height in (("low", 1.2), ("middle", 1.35), ("high", 1.5)):
+        pv.Box((-2, 2, -0.76, 0.76, 0.2, height), level=3).triangulate().save(folder / f"{name}.stl")
+    return folder
+
+
+def asked(cars, *words: object) -> dict:
+    files = [cars / f"{name}.stl" for name in ("low", "middle", "high")]
+    line = ["coeffs", *files, "--model", cars / "model.safetensors", "--speed", 30, *words, "--json", "--quiet"]
+    result = CliRunner().invoke(app, [str(word) for word in line])
+    if result.exception is not None:
+        raise result.exception
+    return json.loads(result.stdout)
+
+
+def test_every_row_stands_beside_the_baseline(cars):
+    rows = {row["name"]: row for row in asked(cars, "--baseline", cars / "low.stl")["designs"]}
+    base = rows["low"]
+    assert (base["cd_counts"], base["chance_better"]) == (0, None)
+    for row in rows.values():
+        assert row["cd_counts"] == pytest.approx(1000 * (row["cd"] - base["cd"]))
+        assert row["cd_percent"] == pytest.approx(100 * (row["cd"] / base["cd"] - 1))
+        assert row["cd_counts_low"] <= row["cd_counts"] <= row["cd_counts_high"]
+        assert row is base or (row["chance_better"] > 0.5) == (row["cd_counts"] < 0)
+    assert sum(row["chance_best"] for row in rows.values()) == pytest.approx(1)
+
+
+def test_known_values_are_shown_and_others_learn_from_them(cars, tmp_path):
+    plain = {row["name"]: row for row in asked(cars)["designs"]}
+    table = tmp_path / "solved.csv"
+    value = 1.02 * plain["low"]["cd"]
+    table.write_text(f"name,cd\nlow,{value}\nother,0.3\n")
+    found = asked(cars, "--known", table, "--suggest", 1)
+    rows = {row["name"]: row for row in found["designs"]}
+    assert rows["low"]["known"]
+    assert rows["low"]["cd"] == rows["low"]["cd_low"] == rows["low"]["cd_high"] == pytest.approx(value)
+    assert rows["low"]["drag_n"] == pytest.approx(value * plain["low"]["drag_n"] / plain["low"]["cd"])
+    assert rows["low"]["cl"] == plain["low"]["cl"]
+    for name in ("middle", "high"):
+        assert not rows[name]["known"]
+        assert rows[name]["cd"] >= plain[name]["cd"]
+        width, before = (math.log(r[name]["cd_high"] / r[name]["cd_low"]) for r in (rows, plain))
+        assert width < before
+    assert found["suggested"][0]["name"] in ("middle", "high")
+    assert found["suggested"][0]["command"].startswith("aerosurrogate simulate ")
+
+
+def test_bad_words_are_answered_with_one_message(cars, tmp_path):
+    (tmp_path / "none.csv").write_text("name,cd\nother,0.3\n")
+    (tmp_path / "broken.stl").write_text("solid nothing")
+    with pytest.raises(InputError, match="no design of the ranking is named"):
+        asked(cars, "--known", tmp_path / "none.csv")
+    with pytest.raises(InputError, match="no such file or folder"):
+        asked(cars, "--known", tmp_path / "nowhere")
+    with pytest.raises(InputError, match="no known values"):
+        asked(cars, "--known", cars / "low.stl")
+    with pytest.raises(InputError, match="the baseline cannot be used"):
+        asked(cars, "--baseline", tmp_path / "broken.stl")
+
+
+def test_designs_without_an_interval_take_no_part(cars):
+    options = CoeffsOptions(StreamOptions(speed=30.0), model=str(cars / "model.safetensors"))
+    ranking = coeffs([str(cars / "low.stl"), str(cars / "high.stl")], options)
+    rows = [{**row, "cd_low": None, "cd_high": None} if row["name"] == "low" else row for row in ranking.rows]
+    found, _ = decide(rows, ranking.designs, baseline=str(cars / "low.stl"))
+    by_name = {row["name"]: row for row in found}
+    assert by_name["high"]["chance_best"] == 1
+    assert by_name["low"]["rank"] in (1, 2)
+    assert by_name["high"]["chance_better"] is None
