@@ -27,6 +27,10 @@ class Format(StrEnum):
     auto = "auto"
     airfrans = "airfrans"
     shapenet_car = "shapenet-car"
+    drivaerml = "drivaerml"
+    ahmedml = "ahmedml"
+    windsorml = "windsorml"
+    drivaernet = "drivaernet"
     vtk = "vtk"
     openfoam = "openfoam"
     elasticity = "elasticity"
@@ -125,6 +129,9 @@ def prepare(
         bool, typer.Option("--compact", help="Pack a data set into small shards, thinned for training.")
     ] = False,
     crop: Annotated[bool, typer.Option(help="AirfRANS: only the box of the published training.")] = True,
+    keep: Annotated[
+        int, typer.Option(min=100, help="Most points on a skin, and around it; larger meshes are thinned, forces kept.")
+    ] = 200_000,
     every: Annotated[
         int | None, typer.Option(min=1, help="Darcy: every N-th point along each axis; 5 of 421 unless said.")
     ] = None,
@@ -137,8 +144,10 @@ def prepare(
     Example: `aerosurrogate prepare AirfRANS/Dataset --format airfrans --out datasets/airfrans`
     """
     from aerosurrogate.data.prepare import prepare, show
+    from aerosurrogate.data.readers import Options
 
-    summary = prepare(sources, out, format=format, units=units, jobs=jobs, compact=compact, crop=crop, every=every)
+    options = Options(units=units, crop=crop, keep=keep, every=every)
+    summary = prepare(sources, out, options, format=format, jobs=jobs, compact=compact)
     show(summary, out, results=not as_json)
     if as_json:
         print_json(summary.document(out))

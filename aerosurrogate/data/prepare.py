@@ -98,21 +98,19 @@ class Written:
 def prepare(
     sources: list[Path],
     out: Path,
+    options: Options | None = None,
     *,
     format: str = "auto",
-    units: str | None = None,
     jobs: int | None = None,
     compact: bool = False,
-    crop: bool = True,
-    every: int | None = None,
 ) -> Summary:
-    """Read `sources` into the data set folder `out`; see `Options` for units, crop and every.
+    """Read `sources` into the data set folder `out`.
 
     `compact` packs a data set of simulations into small shards, thinned for training, which are never rewritten:
     a later run adds shards for the cases that are new. Raises InputError where nothing at all could be read; single
     cases that could not are listed in the summary's failures.
     """
-    options = Options(units=units, crop=crop, every=every)
+    options = options or Options()
     if any(source.resolve() == out.resolve() for source in sources):
         raise InputError("the data set would overwrite its source", seen=out, remedy="choose another --out")
     formats, found, unread = _find(sources, format, options, jobs)

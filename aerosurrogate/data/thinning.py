@@ -1,11 +1,14 @@
-"""A full-resolution simulation cut down to what training needs: tens of kilobytes, same forces, same distribution.
+"""A full-resolution simulation cut down to what training needs: same forces, same distribution, far fewer points.
 
 The skin of a car is drawn by area, each face standing for an equal share of it, and the shares are then adjusted by a
 per cent or so until area, closedness, force and pitching moment are those of all faces. The surroundings are drawn
-once from the solver's cells with the density that prediction uses (`mesh.surroundings`).
+once from the solver's cells with the density that prediction uses (`mesh.surroundings`): of a case that is in memory,
+or from cells as they are read (`Draw`), of which none but the drawn ones are ever held.
 """
 
 import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +24,52 @@ AROUND = {2: 1_150, 3: 1_000}  # points around a body by dimension; a half body 
 Floats = NDArray[np.float64]
 
 
+class Draw:
+    """Cells drawn from a stream of them by weight, without repeats: each keeps the place in the order in which it would
+    have been drawn from all of them at once, and the first `count` so far are held."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.count, self.rng = count, np.random.default_rng(seed)
+        self.turn: Floats = np.empty(0)
+        self.weights: Floats = np.empty(0)
+        self.rows: dict[str, NDArray[Any]] = {}
+
+    def add(self, most: Floats, weigh: Callable[[NDArray[np.intp]], tuple[Floats, Mapping[str, NDArray[Any]]]]) -> None:
+        """Some more cells, of which only the greatest weight that each may have is known, (n,).
+
+        Those that can still be among the first are weighed: `weigh` gives the weights (k,) of the cells asked for, and
+        whatever belongs to them, (k, ...) each.
+        """
+        bound = self.turn.max() if len(self.turn) == self.count else np.inf
+        luck = self.rng.exponential(size=len(most))
+        maybe = np.flatnonzero((most > 0) & (luck < np.where(most > 0, most, 1.0) * bound))
+        weights, rows = weigh(maybe)
+        turn = luck[maybe] / np.maximum(weights, np.finfo(float).tiny)
+        new = turn < bound
+        turn = np.concatenate([self.turn, turn[new]])
+        first = np.argpartition(turn, self.count)[: self.count] if len(turn) > self.count else slice(None)
+        self.turn, self.weights = turn[first], np.concatenate([self.weights, weights[new]])[first]
+        before = self.rows or {name: values[:0] for name, values in rows.items()}
+        self.rows = {name: np.concatenate([before[name], values[new]])[first] for name, values in rows.items()}
+
+    @property
+    def chances(self) -> Floats:
+        """(n,) how likely each of the drawn cells was to be among them: it stands for one over that."""
+        if len(self.turn) < self.count:
+            return np.ones(len(self.turn))
+        return -np.expm1(-self.weights * self.turn.max())
+
+
 def thin(case: Case, *, whole_skin: bool, seed: int) -> Case:
     """The case with few surrounding points and, unless `whole_skin` or in 2D, at most SKIN_FACES faces of its skin."""
     rng = np.random.default_rng(seed)
     skin = np.flatnonzero(case.surface)
     areas = case.areas
     if areas is not None and case.dimensions == 3 and len(skin) > SKIN_FACES and not whole_skin:
-        skin, shares = draw_skin(case, SKIN_FACES, rng)
+        assert case.normals is not None
+        fields = {name: values[skin] for name, values in case.fields.items()}
+        drawn, shares = draw_skin(case.points[skin], case.normals[skin], areas[skin], fields, SKIN_FACES, rng)
+        skin = skin[drawn]
         areas = np.zeros_like(areas)
         areas[skin] = shares
     around = draw_around(case, AROUND[case.dimensions], seed)
@@ -51,18 +93,26 @@ def draw_around(case: Case, count: int, seed: int) -> NDArray[np.intp]:
     return rows[surroundings.from_cells(region, points, volumes, distance, count, seed)]
 
 
-def draw_skin(case: Case, count: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], Floats]:
-    """Indices of at most `count` faces drawn by area, and the area (m2) that each stands for."""
-    assert case.areas is not None
-    skin = np.flatnonzero(case.surface)
-    skin = skin[KDTree(case.points[skin]).indices]  # neighbours in a row, so that an even step covers the body evenly
-    areas = case.areas[skin].astype(float)
-    chance = _chances(areas, count)
+def draw_skin(
+    points: NDArray[Any],
+    normals: NDArray[Any],
+    areas: NDArray[Any],
+    fields: Mapping[str, NDArray[Any]],
+    count: int,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.intp], Floats]:
+    """Indices of at most `count` faces drawn by area, and the area (m2) that each stands for.
+
+    Points and unit normals (n, 3), areas (n,), and fields (n, c) whose force is kept: p and wallShearStress.
+    """
+    order = KDTree(points).indices  # neighbours in a row, so that an even step covers the body evenly
+    sizes = areas[order].astype(float)
+    chance = _chances(sizes, count)
     steps = np.cumsum(chance) + rng.random()
     chosen = np.flatnonzero(np.floor(steps) > np.floor(steps - chance))
-    shares = areas[chosen] / chance[chosen]
-    moments = _integrands(case, skin)
-    return skin[chosen], calibrated(shares, moments[chosen], areas @ moments)
+    shares = sizes[chosen] / chance[chosen]
+    moments = _integrands(points[order], normals[order], {name: values[order] for name, values in fields.items()})
+    return order[chosen], calibrated(shares, moments[chosen], sizes @ moments)
 
 
 def _chances(areas: Floats, count: int) -> Floats:
@@ -75,15 +125,14 @@ def _chances(areas: Floats, count: int) -> Floats:
         sure |= beyond
 
 
-def _integrands(case: Case, rows: NDArray[np.intp]) -> Floats:
+def _integrands(points: NDArray[Any], normals: NDArray[Any], fields: Mapping[str, NDArray[Any]]) -> Floats:
     """What must sum to the same over the chosen faces, (n, k): 1, normal, stress, pitching moment of the stress."""
-    assert case.normals is not None
-    normals = case.normals[rows].astype(float)
-    columns = [np.ones((len(rows), 1)), normals]
-    if "p" in case.fields:
-        stress = -case.fields["p"][rows] * normals
-        stress = stress + case.fields["wallShearStress"][rows] if "wallShearStress" in case.fields else stress
-        x, z = case.points[rows, 0], case.points[rows, 2]
+    normals = normals.astype(float)
+    columns = [np.ones((len(points), 1)), normals]
+    if "p" in fields:
+        stress = -fields["p"].reshape(-1, 1) * normals
+        stress = stress + fields["wallShearStress"] if "wallShearStress" in fields else stress
+        x, z = points[:, 0], points[:, 2]
         columns += [stress, (z * stress[:, 0] - x * stress[:, 2])[:, None]]
     return np.concatenate(columns, axis=1)
 

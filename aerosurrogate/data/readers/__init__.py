@@ -27,6 +27,10 @@ FORMATS = (  # the first that recognises a source reads it
     "dataset",
     "airfrans",
     "shapenet-car",
+    "drivaerml",
+    "ahmedml",
+    "windsorml",
+    "drivaernet",
     "openfoam",
     "elasticity",
     "plasticity",
@@ -37,6 +41,8 @@ FORMATS = (  # the first that recognises a source reads it
     "vtk",
 )
 
+KEEP = 200_000
+
 
 @dataclass(frozen=True)
 class Options:
@@ -44,6 +50,7 @@ class Options:
 
     units: str | None = None  # of coordinates in surface files; metres unless said
     crop: bool = True  # AirfRANS: only the box that the published training uses
+    keep: int = KEEP  # most points on a skin, and around it, of 3D meshes; larger ones are thinned, forces kept
     every: int | None = None  # Darcy: every n-th point along each axis; 5 on the published 421 x 421 grid, else 1
 
 

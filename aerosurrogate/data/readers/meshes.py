@@ -1,20 +1,26 @@
 """What the readers of mesh files share: from a body's skin and the points around it to a Case."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyvista as pv
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case, field_spec
+from aerosurrogate.data.thinning import Draw, draw_skin
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh import surroundings
 from aerosurrogate.mesh.distance import nearest
 from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.mesh.vtu import Cells, VtuFile
 
 Floats = NDArray[np.float64]
 TOUCHING = 1e-12  # body lengths
+SCOUTS = 300_000  # points of a skin to which the distance of streamed cells is measured: 9 mm apart on a car
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +44,55 @@ def at_vertices(surface: Surface, fields: dict[str, NDArray[Any]]) -> Points:
 def at_faces(surface: Surface, fields: dict[str, NDArray[Any]]) -> Points:
     """The skin at the centres of its faces."""
     return Points(surface.centres, surface.area_vectors, fields)
+
+
+def thinned(skin: Points, keep: int, seed: int) -> Points:
+    """The skin with at most `keep` of its faces, under which area, force and pitching moment stay the same."""
+    if len(skin.points) <= keep or skin.points.shape[1] != 3:
+        return skin
+    areas = np.linalg.norm(skin.sizes, axis=1)
+    normals = skin.sizes / np.maximum(areas, np.finfo(float).tiny)[:, None]
+    rows, shares = draw_skin(skin.points, normals, areas, skin.fields, keep, np.random.default_rng(seed))
+    fields = {name: values[rows] for name, values in skin.fields.items()}
+    return Points(skin.points[rows], normals[rows] * shares[:, None], fields)
+
+
+def streamed(
+    file: VtuFile,
+    names: Mapping[str, str | tuple[str, ...]],
+    surface: Surface,
+    place: Callable[[Floats], Floats],
+    metres: float,
+    keep: int,
+    seed: int,
+) -> Points:
+    """At most `keep` cells around a 3D body, drawn by the density that models use while the file is read.
+
+    `names` are the file's arrays by ours (three for a vector that is stored by component), `place` leads from its
+    positions to those of `surface`, and `metres` is a unit of its lengths. A drawn cell's size is the volume that it
+    stands for. The density takes the distance to points of the skin, a few millimetres more than that to its faces.
+    """
+    length, region = surface.size[0], surroundings.CAR
+    skin = KDTree(surroundings.on_skin(surface, min(SCOUTS, 20 * len(surface.cells)), seed).points)
+    wanted = {ours: (theirs,) if isinstance(theirs, str) else theirs for ours, theirs in names.items()}
+    draw = Draw(keep, seed)
+    low, high = surface.bounds
+    for cells in file.stream([name for group in wanted.values() for name in group]):
+        points, volumes = place(cells.centres), cells.volumes * metres**3
+        beside = np.linalg.norm(np.maximum(np.maximum(low - points, points - high), 0), axis=1)
+        most = region.density(beside / length) * volumes * region.contains(points / length)
+
+        def weigh(index: NDArray[np.intp], cells: Cells = cells, points: Floats = points, v: Floats = volumes) -> Any:
+            density = region.density(skin.query(points[index])[0] / length)
+            fields = {ours: np.hstack([cells.fields[name][index] for name in group]) for ours, group in wanted.items()}
+            return density * v[index], {"points": points[index], "volumes": v[index], **fields}
+
+        draw.add(most, weigh)
+    if not len(draw.turn):
+        raise InputError(f"{file.label}: no cells around the body", remedy="check units and axes")
+    rows = dict(draw.rows)
+    points, volumes = rows.pop("points"), rows.pop("volumes") / draw.chances
+    return Points(points, volumes, rows)
 
 
 def vertex_volumes(grid: pv.UnstructuredGrid) -> Floats:
@@ -118,3 +173,12 @@ def flow_case(
         tags=(tags or {}) | ({"repaired": "; ".join(notes)} if notes else {}),
     )
     return case.with_coefficients() if "p" in skin.fields else case
+
+
+def as_half(case: Case) -> Case:
+    """Half a body on the side y >= 0; one on the other side is turned over."""
+    case = replace(case, symmetry="y", reference=case.reference | {"area": 2 * case.reference["area"]})
+    n = len(case.points)
+    if case.points[:, 1].mean() >= 0:
+        return case
+    return replace(case.whole().take(np.arange(n, 2 * n)), symmetry="y")

@@ -10,7 +10,6 @@ half a body.
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from aerosurrogate.body import Body, set_in_stream
 from aerosurrogate.conditions import DENSITY, VISCOSITY, Conditions, FlowAxes, StreamOptions
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options
-from aerosurrogate.data.readers.meshes import Points, array, at_faces, cell_volumes, flow_case
+from aerosurrogate.data.readers.meshes import Points, array, as_half, at_faces, cell_volumes, flow_case
 from aerosurrogate.data.splits import Splits, four_to_one
 from aerosurrogate.errors import InputError
 from aerosurrogate.forces import silhouette_area
@@ -82,7 +81,7 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     result = flow_case(
         name, moved, at_faces(moved, on_skin), _air(volume, body, names, factor, case), conditions, reference=reference
     )
-    return _as_half(result) if half else result
+    return as_half(result) if half else result
 
 
 def _name(volume: Volume, field: str) -> str:
@@ -227,15 +226,6 @@ def _air(volume: Volume, body: Body, names: dict[str, str], factor: float, case:
     values = _values(grid.cell_data, names, body, factor, case)
     values.pop("wallShearStress", None)
     return Points(body.to_model(centres[:, :d]), cell_volumes(grid) / thickness, values)
-
-
-def _as_half(case: Case) -> Case:
-    """Half a body on the side y >= 0; one on the other side is turned over."""
-    case = replace(case, symmetry="y", reference=case.reference | {"area": 2 * case.reference["area"]})
-    n = len(case.points)
-    if case.points[:, 1].mean() >= 0:
-        return case
-    return replace(case.whole().take(np.arange(n, 2 * n)), symmetry="y")
 
 
 def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:

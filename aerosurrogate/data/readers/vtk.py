@@ -30,6 +30,7 @@ at the vertices. A pressure that the skin's file lacks comes from the nearest po
 import csv
 import fnmatch
 import tomllib
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -43,13 +44,23 @@ from aerosurrogate.body import Body, set_in_stream
 from aerosurrogate.conditions import DENSITY, VISCOSITY, Conditions, StreamOptions
 from aerosurrogate.data.case import FIELD_SPECS, Case, field_spec
 from aerosurrogate.data.readers import Batch, Options
-from aerosurrogate.data.readers.meshes import Points, at_faces, at_vertices, cell_volumes, flow_case, vertex_volumes
+from aerosurrogate.data.readers.meshes import (
+    Points,
+    at_faces,
+    at_vertices,
+    cell_volumes,
+    flow_case,
+    streamed,
+    thinned,
+    vertex_volumes,
+)
 from aerosurrogate.data.splits import Splits, four_to_one
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.distance import inside
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import UNITS, read_surface
 from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.mesh.vtu import VtuFile, worth_streaming
 
 VERSION = 2
 SKINS = (".vtp", ".vtk", ".stl", ".obj", ".ply", ".off", ".vtu")
@@ -161,8 +172,8 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     names = settings.arrays or {key: key for key in FIELD_SPECS}
     around = None
     for air in (file for file in beside if file.suffix not in (".toml", ".csv")):
-        around = _outside(body, _air(air, body, names, UNITS[units or "m"]), notes)
-    skin = _completed(_skin(body, names), around, notes)
+        around = _outside(body, _air(air, body, names, UNITS[units or "m"], options.keep), notes)
+    skin = thinned(_completed(_skin(body, names), around, notes), options.keep, zlib.crc32(name.encode()))
     _refuse_missing(path, settings, names, surface, {**skin.fields, **(around.fields if around else {})})
     if settings.pressure == "kinematic":
         skin, around = _per_density(skin, said.density), around and _per_density(around, said.density)
@@ -221,8 +232,20 @@ def _skin(body: Body, names: Mapping[str, str]) -> Points:
     return at_faces(moved, turned) if by_face else at_vertices(moved, turned)
 
 
-def _air(path: Path, body: Body, names: Mapping[str, str], metres: float) -> Points:
-    """The air of a volume file in the model's frame: at the centres of cells if arrays are by cell, else at points."""
+def _air(path: Path, body: Body, names: Mapping[str, str], metres: float, keep: int) -> Points:
+    """The air of a volume file in the model's frame: at the centres of cells if arrays are by cell, else at points.
+
+    A VTU of more than `keep` cells around a 3D body is streamed, and thinned to so many.
+    """
+    if body.dimension == 3 and worth_streaming(path, keep):
+        file, seed = VtuFile(path), zlib.crc32(path.stem.encode())
+        have = {*file.names("CellData"), *file.names("PointData")}
+        wanted = {ours: theirs for ours, theirs in names.items() if theirs in have}
+        if wanted:
+            drawn = streamed(
+                file, wanted, body.in_model_frame(), lambda x: body.to_model(x * metres), metres, keep, seed
+            )
+            return Points(drawn.points, drawn.sizes, _turned(drawn.fields, body.rotation))
     grid = load(path)
     d = body.dimension
     by_cell = any(name in grid.cell_data for name in names.values())
