@@ -59,7 +59,7 @@ def test_thinned_air_stands_for_all_of_it_and_follows_the_density(tmp_path):
         around = ~case.surface
         near = case.distance[around] < 0.1 * case.conditions.length
         shares.append((case.volumes[around][near].sum(), case.volumes[around].sum(), near.mean()))
-    assert shares[1][:2] == pytest.approx(shares[0][:2], rel=0.1)  # the volumes that drawn cells stand for
+    assert shares[1][:2] == pytest.approx(shares[0][:2], rel=0.2)  # the volumes that drawn cells stand for
     assert shares[1][2] > 2.5 * shares[0][2]  # and how many of them are near the wall
 
 
