@@ -191,6 +191,9 @@ def train(
     recipe: Annotated[str, typer.Argument(help="Recipe, a TOML file, or the name of one that comes with the project.")],
     overrides: Annotated[list[str] | None, typer.Option("--set", help="Override a key: training.epochs=3.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/NAME unless said.")] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Go on from this model: a shipped one, a run folder or a checkpoint.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a run stopped.")] = False,
     device: Device = "auto",
     as_json: Json = False,

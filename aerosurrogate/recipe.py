@@ -19,9 +19,19 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.model.interface import Options
 from aerosurrogate.model.registry import find_kind
 from aerosurrogate.shipped import find_dataset
+from aerosurrogate.surrogate import find_model, models_folder, read_header
 from aerosurrogate.tables import Table, explained
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
+# How a run that starts from a model trains unless the recipe says otherwise: shorter and gentler than from nothing.
+FINE_TUNING: dict[str, Any] = {
+    "optimiser": "muon",
+    "learning_rate": 5e-4,
+    "weight_decay": 0.05,
+    "clip": 1.0,
+    "schedule": "onecycle",
+    "steps": 1000,
+}
 
 
 class Data(Table):
@@ -61,7 +71,7 @@ class Training(Table):
     steps: PositiveInt | None = None  # instead of epochs
     batch: PositiveInt = 1  # cases a step, over all processes
     seed: int = 0
-    start: str = ""  # a model to go on from, with its scaling: a shipped one, a run folder or a checkpoint
+    start: str = ""  # a model to go on from (--start): a shipped one, a run folder or a checkpoint
     optimiser: Literal["adam", "adamw", "muon"] = "adamw"
     learning_rate: PositiveFloat = 1e-3
     weight_decay: NonNegativeFloat = 1e-5
@@ -122,8 +132,12 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value)
 
 
-def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe, override some of its keys (`section.key=value`), and check it; data paths become absolute."""
+def read_recipe(path: str | Path, overrides: Sequence[str] = (), start: str | None = None) -> Recipe:
+    """Read a recipe, override some of its keys (`section.key=value`), and check it; data paths become absolute.
+
+    A recipe with a model to start from takes over what it does not say itself: architecture, inputs, fields, scaling
+    and sampling of that model, and a training that suits.
+    """
     path = Path(path)
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -136,12 +150,16 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         raise InputError(f"not a TOML file ({error})", seen=path, remedy="see recipes/ for examples") from None
     for text in overrides:
         _override(document, text)
+    if start is not None:
+        _override(document, f"training.start={json.dumps(start)}")
     document.setdefault("name", path.stem)
     if isinstance(document.get("data"), dict) and isinstance(document["data"].get("path"), str):
         data = document["data"]
         data["path"] = str(find_dataset(path.parent, data["path"]))
         if isinstance(data.get("beside"), list):
             data["beside"] = [str(find_dataset(path.parent, str(other))) for other in data["beside"]]
+    if isinstance(document.get("training"), dict) and (start := document["training"].get("start")):
+        _take_over(document, str(start))
     model = document.setdefault("model", {})
     kind = model.setdefault("kind", "transolver") if isinstance(model, dict) else "transolver"
     table = Recipe[find_kind(str(kind)).Config]  # type: ignore[misc, valid-type]
@@ -149,6 +167,37 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         return table.model_validate_json(json.dumps(document, default=str))
     except ValidationError as error:
         raise explained(error, table, path.name) from None
+
+
+def _take_over(document: dict[str, Any], start: str) -> None:
+    """Fill in what a recipe leaves open from the model that it starts from; of its fields those that the data have."""
+    path = find_model(start)
+    header = read_header(path)
+    if path.parent != models_folder():  # a path holds wherever the run goes on
+        document["training"]["start"] = str((Path(start)).resolve())
+    data, training = document.setdefault("data", {}), document["training"]
+    manifest = Path(str(data.get("path", ""))) / "manifest.json"
+    have = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
+    answered = [output["name"] for output in header["outputs"]]
+    fields = [name for name in answered if name in have.get("fields", {})] or answered
+    keys = {"lift": "cl", "log_drag": "cd"}
+    truths = [set(case["reference"]) for case in have.get("cases", {}).values()]
+    known = [name for name in header["coefficients"] if all(keys[name] in truth for truth in truths)]
+    taken = {"inputs": header["inputs"], "fields": fields, "coefficients": known, "scaling": header["scaling"]["kind"]}
+    places = {output["name"]: output["where"] for output in header["outputs"]}
+    for key, value in taken.items():
+        data.setdefault(key, value)
+    data.setdefault("where", {name: places[name] for name in data["fields"] if name in places})
+    interface = {"inputs", "outputs", "dimensions", "time_input", "coefficients"}
+    architecture = {key: value for key, value in header["architecture"].items() if key not in interface}
+    document["model"] = architecture | document.get("model", {})
+    sampling, said = header["sampling"], FINE_TUNING | {"task": header["task"], "time_steps": header["time_steps"]}
+    said |= {"sampling": sampling["kind"], "points": sampling["around"], "skin_points": sampling["skin"]}
+    if "epochs" in training:
+        said.pop("steps")
+    if training.get("sampling", sampling["kind"]) != sampling["kind"]:
+        said = {key: value for key, value in said.items() if key not in ("points", "skin_points")}
+    document["training"] = {key: value for key, value in said.items() if value is not None} | training
 
 
 def _override(document: dict[str, Any], text: str) -> None:

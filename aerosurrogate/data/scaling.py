@@ -304,6 +304,16 @@ def natural_unit(name: str, conditions: Conditions | None) -> float:
     return {"p": q, "wallShearStress": q, "U": speed, "nut": speed * stream.length}.get(name, 1.0)
 
 
+def input_widths(scaling: Scaling) -> tuple[int, ...]:
+    """Channels of each input. A case's own features, whose width no rule tells, share what the others leave."""
+    zero = np.zeros((1, scaling.dimensions), np.float32)
+    one = Places(zero, np.zeros(1, bool), zero, np.zeros(1, np.float32), Conditions(speed=1.0, length=1.0))
+    known = {name: INPUTS[name](one).shape[1] for name in scaling.input_names if name in INPUTS}
+    own = sum(name not in INPUTS for name in scaling.input_names)
+    rest = scaling.input_channels - sum(known.values())
+    return tuple(known[name] if name in known else rest // own for name in scaling.input_names)
+
+
 def _defined(where: str, surface: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.ones_like(surface) if where == "all" else surface == (where == "surface")
 

@@ -13,6 +13,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.recipe import Data, Recipe, read_recipe
 from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.run import Run
+from aerosurrogate.training.start import inherited
 from aerosurrogate.writing import write_json
 
 
@@ -52,7 +53,9 @@ def open_cases(recipe: Recipe, run: Run) -> TrainingCases:
     for other in others:
         train = train + other.names(data.train)
         console.note(f"{other.folder.name}: {len(other.names(data.train))} training cases beside them")
-    scaling = _fit(dataset, train, data) if not recipe.training.start else _inherit(recipe)
+    scaling = _fit(dataset, train, data)
+    if start := recipe.training.start:
+        scaling = inherited(scaling, Surrogate.load(start, "cpu"), Path(start).name)
     if run.first:
         write_json(path, {"train": train, "validation": validation, "scaling": scaling.document()})
     return TrainingCases(dataset, train, validation, scaling)
@@ -68,19 +71,6 @@ def _fit(dataset: Dataset, names: list[str], data: Data) -> Scaling:
         scale_inputs=data.scale_inputs,
         where=data.where,
     )
-
-
-def _inherit(recipe: Recipe) -> Scaling:
-    """The scaling of the model that the run goes on from: its weights mean nothing under another."""
-    scaling, data = Surrogate.load(recipe.training.start, "cpu").scaling, recipe.data
-    theirs = (scaling.input_names, scaling.field_names, scaling.coefficient_names, scaling.kind)
-    if theirs != (data.inputs, data.fields, data.coefficients, data.scaling):
-        raise InputError(
-            "the model to start from has other inputs, fields or scaling than the recipe",
-            seen=recipe.training.start,
-            remedy="start from a model of the same recipe",
-        )
-    return scaling
 
 
 def divide(dataset: Dataset, data: Data, seed: int) -> tuple[list[str], list[str]]:

@@ -26,6 +26,7 @@ from aerosurrogate.training.distribution import Processes, processes
 from aerosurrogate.training.muon import Muon
 from aerosurrogate.training.objective import Objective
 from aerosurrogate.training.run import Run
+from aerosurrogate.training.start import take_weights
 from aerosurrogate.writing import alone_in
 
 LOGGED = 500  # lines of training loss a run
@@ -69,8 +70,8 @@ class Trainer:
         t = recipe.training
         torch.manual_seed(t.seed)
         self.model = build_model(recipe, cases.scaling).to(own.device)
-        if t.start:
-            self._start_from(t.start)
+        if t.start and not run.resumed:
+            take_weights(self.model, cases.scaling, Surrogate.load(t.start, "cpu"), Path(t.start).name)
         group = own.group if t.shard_points else None
         self.objective = Objective(self.model, cases.scaling, t, group).to(own.device)
         self.parallel: nn.Module = self.objective
@@ -85,16 +86,6 @@ class Trainer:
         self.step, self.seconds, self.best = 0, 0.0, math.inf
         if run.resumed:
             self._restore()
-
-    def _start_from(self, name: str) -> None:
-        model = Surrogate.load(name, "cpu").model
-        if model.document() != self.model.document():
-            raise InputError(
-                "the model to start from has another architecture than the recipe",
-                seen=name,
-                remedy="start from a model of the same recipe",
-            )
-        self.model.load_state_dict(model.state_dict())
 
     @property
     def trained(self) -> Model:

@@ -36,15 +36,19 @@ def inherited(fitted: Scaling, source: Surrogate, name: str) -> Scaling:
             seen=f"{name}: {theirs.kind} in {theirs.dimensions}D, the recipe: {fitted.kind} in {fitted.dimensions}D",
             remedy="leave data.scaling out of the recipe, or start from another model",
         )
-    parts = {}
-    for key, ours, other in (
-        ("inputs_spread", _inputs(fitted), _inputs(theirs)),
-        ("fields_spread", _fields(fitted), _fields(theirs)),
-        ("coefficients_spread", _coefficients(fitted), _coefficients(theirs)),
-    ):
-        parts[key] = _joined(getattr(fitted, key), ours, getattr(theirs, key), other)
-        _say(key.removesuffix("_spread"), ours, other, name)
-    return replace(fitted, **parts)
+    pairs = {
+        "inputs": (_inputs(fitted), _inputs(theirs)),
+        "fields": (_fields(fitted), _fields(theirs)),
+        "coefficients": (_coefficients(fitted), _coefficients(theirs)),
+    }
+    for what, (ours, other) in pairs.items():
+        _say(what, ours, other, name)
+    return replace(
+        fitted,
+        inputs_spread=_joined(fitted.inputs_spread, theirs.inputs_spread, *pairs["inputs"]),
+        fields_spread=_joined(fitted.fields_spread, theirs.fields_spread, *pairs["fields"]),
+        coefficients_spread=_joined(fitted.coefficients_spread, theirs.coefficients_spread, *pairs["coefficients"]),
+    )
 
 
 def _say(what: str, ours: Named, theirs: Named, name: str) -> None:
@@ -66,10 +70,10 @@ def _coefficients(scaling: Scaling) -> Named:
     return Named(scaling.coefficient_names, [1] * len(scaling.coefficient_names))
 
 
-def _joined(own: Spread, ours: Named, other: Spread, theirs: Named) -> Spread:
+def _joined(own: Spread, other: Spread, ours: Named, theirs: Named) -> Spread:
     found = [list(values) for values in own]
     for name in ours.names:
-        if name in theirs.names and ours.widths[list(ours.names).index(name)] == _width(theirs, name):
+        if name in theirs.names and _width(ours, name) == _width(theirs, name):
             for mine, values in zip(found, other, strict=True):
                 mine[ours.columns(name)] = values[theirs.columns(name)]
     return tuple(found[0]), tuple(found[1])
