@@ -116,7 +116,7 @@ class Body:
         return self.to_file(quarter)[0]
 
 
-def set_in_stream(surface: Surface, stream: StreamOptions, file: str, symmetry: str | None = None) -> Body:
+def set_in_stream(surface: Surface, stream: StreamOptions, file: str) -> Body:
     """Make a body of a surface read from `file`: mirrored if asked, cut at the ground, its pieces united."""
     name = surface.name or Path(file).stem
     notes = list(surface.notes)
@@ -127,9 +127,9 @@ def set_in_stream(surface: Surface, stream: StreamOptions, file: str, symmetry: 
             turned = f"the chord lies {body.tilt:+.2f} degrees off the x axis; the angle of attack is measured from x"
             body = replace(body, notes=(*notes, turned))
         return body
-    if symmetry is not None:
-        surface = mirrored(surface, symmetry, file)
-        notes.append(f"half body doubled across the plane {symmetry} = 0")
+    if stream.symmetry is not None:
+        surface = mirrored(surface, stream.symmetry, file)
+        notes.append(f"half body doubled across the plane {stream.symmetry} = 0")
     axes = FlowAxes.parse(stream.flow, stream.up)
     ground = _ground(surface, axes, stream)
     # Faces that are hidden in another piece lie in its shadow.
@@ -137,10 +137,11 @@ def set_in_stream(surface: Surface, stream: StreamOptions, file: str, symmetry: 
     surface, hidden = _united(surface)
     notes += hidden
     if ground is not None:
-        surface, cut = _above(surface, axes, ground)
-        notes += cut
+        clearance = float(_heights(surface, axes).min()) - ground
+        surface, below = _above(surface, axes, ground)
         where = "the file's zero height" if ground == 0 else f"height {ground:.4g} m"
-        notes.append(f"ground at {where}, {_heights(surface, axes).min() - ground:.4g} m below the lowest point")
+        lies = f"{clearance:.4g} m below the lowest point" if below == 0 else f"{below:.2%} of the skin lies below it"
+        notes.append(f"ground at {where}, {lies}" + (" and does not count" if below else ""))
     along, across = surface.points @ axes.flow, surface.points @ axes.side
     floor = ground if ground is not None else float(_heights(surface, axes).min())
     middle = np.array([_middle(along), _middle(across), floor])
@@ -265,11 +266,11 @@ def _ground(surface: Surface, axes: FlowAxes, stream: StreamOptions) -> float | 
     return 0.0 if BELOW * length <= lowest <= ABOVE * length else lowest
 
 
-def _above(surface: Surface, axes: FlowAxes, ground: float) -> tuple[Surface, list[str]]:
-    """What stands above the ground: faces that cross it are cut, their data interpolated."""
+def _above(surface: Surface, axes: FlowAxes, ground: float) -> tuple[Surface, float]:
+    """What stands above the ground, and which part of the area does not; faces across it are cut."""
     heights = _heights(surface, axes)
     if heights.min() >= ground - 1e-9 * surface.length:
-        return surface, []
+        return surface, 0.0
     if heights.max() <= ground:
         raise InputError("the whole body lies below the ground", seen=f"ground {ground:g} m", remedy="give --ground")
     a, b, c = (heights >= ground)[surface.cells].T
@@ -277,8 +278,7 @@ def _above(surface: Surface, axes: FlowAxes, ground: float) -> tuple[Surface, li
     above = surface.select(stands)
     if crosses.any():
         above = _joined([above, _clipped(surface.select(crosses), axes, ground)])
-    below = 1 - above.areas.sum() / surface.areas.sum()
-    return above, [f"{below:.2%} of the skin lies below the ground and does not count"]
+    return above, 1 - float(above.areas.sum() / surface.areas.sum())
 
 
 def _clipped(surface: Surface, axes: FlowAxes, ground: float) -> Surface:

@@ -105,6 +105,7 @@ Density = Annotated[float | None, typer.Option(help="Density, kg/m3. [1.225]")]
 Viscosity = Annotated[float | None, typer.Option(help="Kinematic viscosity, m2/s. [1.5e-5]")]
 Flow = Annotated[str, typer.Option(help="Axis along which the air flows in the file.")]
 Up = Annotated[str, typer.Option(help="Axis that points up in the file.")]
+Symmetry = Annotated[str | None, typer.Option(help="y: the file holds half a body on the plane y = 0; double it.")]
 Ground = Annotated[str, typer.Option(help="auto, none, or the height of the ground in the file's units.")]
 
 
@@ -266,6 +267,7 @@ def predict(
     up: Up = "+z",
     ground: Ground = "auto",
     units: UnitsOption = None,
+    symmetry: Symmetry = None,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -278,7 +280,7 @@ def predict(
     from aerosurrogate.conditions import StreamOptions
     from aerosurrogate.predict import Wanted, predict
 
-    stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
+    stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units, symmetry)
     wanted = Wanted.parse(surface_only, grid, chunk)
     result = predict(geometries, out, stream, wanted, points=points, model=model, device=device)
     result.show()
@@ -301,7 +303,6 @@ def coeffs(
     pressure: Annotated[
         Pressure | None, typer.Option(help="What p in the files is; by provenance unless said.")
     ] = None,
-    symmetry: Annotated[str | None, typer.Option(help="y: the file holds half a body; double it.")] = None,
     sort: Annotated[str, typer.Option(help="Column to rank by; a minus puts the largest first.")] = "cd",
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML page.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
@@ -315,6 +316,7 @@ def coeffs(
     up: Up = "+z",
     ground: Ground = "auto",
     units: UnitsOption = None,
+    symmetry: Symmetry = None,
     jobs: Jobs = None,
     device: Device = "auto",
     as_json: Json = False,
@@ -329,8 +331,8 @@ def coeffs(
     from aerosurrogate.conditions import StreamOptions
     from aerosurrogate.writing import write_text
 
-    stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
-    settings = CoeffsOptions(stream, area, patch, pressure, symmetry, model, device)
+    stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units, symmetry)
+    settings = CoeffsOptions(stream, area, patch, pressure, model, device)
     result = coeffs(
         files, settings, truth=reference, sort=sort, baseline=baseline, known=known or (), suggest=suggest, jobs=jobs
     )
@@ -471,6 +473,7 @@ def simulate(
     up: Up = "+z",
     ground: Ground = "auto",
     units: UnitsOption = None,
+    symmetry: Symmetry = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -484,7 +487,7 @@ def simulate(
     from aerosurrogate.conditions import StreamOptions
     from aerosurrogate.simulate import driver
 
-    stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
+    stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units, symmetry)
     outcomes = driver.simulate(sources, out, count=count, jobs=jobs, fidelity=fidelity, stream=stream)
     if as_json:
         print_json({"dataset": str(out), "cases": [asdict(outcome) for outcome in outcomes]})

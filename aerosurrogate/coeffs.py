@@ -45,7 +45,6 @@ class CoeffsOptions:
     area: str = "silhouette"
     patch: str | None = None
     pressure: str | None = None
-    symmetry: str | None = None
     model: str | None = None
     device: str = "auto"
 
@@ -210,7 +209,7 @@ def coeffs(
 
 def read_design(file: str, settings: CoeffsOptions, predictor: Predictor) -> FlowFields:
     """The fields of one file: read where it holds them, predicted where it is a shape only."""
-    path, solved = Path(file), {"patch": settings.patch, "pressure": settings.pressure, "symmetry": settings.symmetry}
+    path, solved = Path(file), {"patch": settings.patch, "pressure": settings.pressure}
     if path.is_dir() or path.suffix.lower() == ".foam":
         return read_solved(file, None, settings.stream, **solved)
     if path.is_file() and path.suffix.lower() not in GEOMETRY:
@@ -219,7 +218,7 @@ def read_design(file: str, settings: CoeffsOptions, predictor: Predictor) -> Flo
             return _same_stream(flow_fields.from_mesh(mesh, file), settings.stream)
         if holds_pressure(mesh):
             return read_solved(file, mesh, settings.stream, **solved)
-    return predictor.predict(file, settings.stream, symmetry=settings.symmetry)
+    return predictor.predict(file, settings.stream)
 
 
 def _same_stream(design: FlowFields, stream: StreamOptions) -> FlowFields:
@@ -251,7 +250,7 @@ def _reference(designs: Sequence[FlowFields], rows: Sequence[Row], settings: Coe
         "pressure": settings.pressure or "by provenance: static gauge unless a note says kinematic",
         "moment_about": "quarter chord" if two else "mid-length on the ground" if three else None,
         "moment_sign": "nose-up positive",
-        "symmetry": settings.symmetry,
+        "symmetry": settings.stream.symmetry,
     }
 
 

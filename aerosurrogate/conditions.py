@@ -33,7 +33,8 @@ class Conditions:
         for name in ("speed", "length", "density", "viscosity"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
-                raise InputError(f"{name} must be a positive number", seen=value, remedy=f"give --{name}")
+                remedy = f"give --{name}" if name != "length" else "a body has a length along the stream: see --flow"
+                raise InputError(f"{name} must be a positive number", seen=value, remedy=remedy)
         if not math.isfinite(self.alpha):
             raise InputError("alpha must be a number of degrees", seen=self.alpha, remedy="give --alpha")
 
@@ -110,6 +111,7 @@ class StreamOptions:
     up: str = "+z"
     ground: str = "auto"  # auto | none | height in the file's units
     units: str | None = None  # m, cm, mm, in, ft
+    symmetry: str | None = None  # x, y, z: the file holds half a body on this plane
 
     def conditions(self, length: float, usual: Conditions) -> Conditions:
         """The stream around a body of `length` metres; what was left open is taken from `usual`.

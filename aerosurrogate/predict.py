@@ -115,9 +115,7 @@ class Predictor:
             raise InputError(f"model {name} knows no pressure on a body in a stream", seen=answers, remedy=remedy)
         return found
 
-    def prepare(
-        self, file: str, stream: StreamOptions, symmetry: str | None = None, chunk: int | None = None
-    ) -> Prepared:
+    def prepare(self, file: str, stream: StreamOptions, chunk: int | None = None) -> Prepared:
         """Read a shape, put it into the model's frame and make states of it."""
         surface = read_surface(file, stream.units)
         if stream.units is None and (doubt := units_doubt(surface.length)):
@@ -125,9 +123,9 @@ class Predictor:
         if surface.dimension == 3 and stream.alpha:
             remedy = "leave --alpha out: a body in 3D is turned in its file, or by --flow and --up"
             raise InputError("the angle of attack is for airfoils", seen=f"--alpha {stream.alpha:g}", remedy=remedy)
-        if symmetry is None and len(edges := open_edges(surface)):
+        if stream.symmetry is None and len(edges := open_edges(surface)):
             surface.notes.append(f"the surface is open along {len(edges)} edges; inside and outside by winding number")
-        body = set_in_stream(surface, stream, file, symmetry)
+        body = set_in_stream(surface, stream, file)
         surrogate = self.surrogate(body.dimension)
         usual = usual_stream(surrogate, body)
         if stream.speed is None and stream.reynolds is None:
@@ -149,11 +147,9 @@ class Predictor:
         states = surrogate.states(in_place(surrogate, sample(surface, stream, surrogate)), chunk)
         return Prepared(body, conditions, surface, stream, states, chunk)
 
-    def predict(
-        self, file: str, stream: StreamOptions, wanted: Wanted = SKIN, symmetry: str | None = None
-    ) -> FlowFields:
+    def predict(self, file: str, stream: StreamOptions, wanted: Wanted = SKIN) -> FlowFields:
         """The fields on a shape's skin, and around it as wanted."""
-        return self.answer(self.prepare(file, stream, symmetry, wanted.chunk), wanted)
+        return self.answer(self.prepare(file, stream, wanted.chunk), wanted)
 
     def answer(self, prepared: Prepared, wanted: Wanted = SKIN) -> FlowFields:
         """The fields on a body's skin, and around it as wanted."""

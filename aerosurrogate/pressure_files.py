@@ -98,7 +98,6 @@ def read_solved(
     *,
     patch: str | None = None,
     pressure: str | None = None,
-    symmetry: str | None = None,
 ) -> FlowFields:
     """The fields on the body in a file that holds a pressure; `mesh` is what was read, None for an OpenFOAM case."""
     path = Path(file)
@@ -106,7 +105,7 @@ def read_solved(
     if pressure is not None:
         source = replace(source, kinematic=pressure == "kinematic", words=f"{pressure} pressure, as you say")
     surface = _surface(path, mesh, stream, patch)
-    body = set_in_stream(surface, stream, file, symmetry)
+    body = set_in_stream(surface, stream, file)
     conditions = _conditions(file, body.length, stream, source)
     surface = body.surface
     per_density = conditions.density if source.kinematic else 1.0

@@ -149,13 +149,13 @@ def test_half_a_body_is_doubled_and_a_whole_one_refused(tmp_path):
     box["p"] = 100 * box.points[:, 0]
     box["wallShearStress"] = np.tile([2.0, 1.0, 0.0], (box.n_points, 1))
     half = saved(box, tmp_path / "half.vtp")
-    row = only_row(half, CoeffsOptions(replace(AIR, ground="auto"), symmetry="y"))
+    row = only_row(half, CoeffsOptions(replace(AIR, ground="auto", symmetry="y")))
     assert row["area_m2"] == pytest.approx(1.6 * 1.2, rel=1e-3)
     assert abs(row["cs"]) < 1e-9
     box.points[:, 1] -= 0.4
     saved(box, half)
     with pytest.raises(InputError, match="leave --symmetry out"):
-        only_row(half, CoeffsOptions(AIR, symmetry="y"))
+        only_row(half, CoeffsOptions(replace(AIR, symmetry="y")))
 
 
 def test_wall_shear_from_the_file_adds_friction(tmp_path):
@@ -219,7 +219,7 @@ def test_a_flat_volume_gives_the_force_on_its_hole(tmp_path):
 def test_an_openfoam_case_is_read_by_its_own_conventions(tmp_path, static):
     # Half a box of 2 x 2 x 1 m over the ground, p/rho = -x, the wall's stress on the fluid 0.5 m2/s2 against the flow.
     write_case(tmp_path / "case", static=static)
-    row = only_row(tmp_path / "case", CoeffsOptions(replace(AIR, ground="auto"), symmetry="y"))
+    row = only_row(tmp_path / "case", CoeffsOptions(replace(AIR, ground="auto", symmetry="y")))
     pressure, friction = DENSITY * 2 * 2 * 1, DENSITY * 0.5 * (2 * 2 * 1 + 2 * 2 * 2 + 2 * 2 * 1)
     if static:  # then the shear is in Pa too
         friction /= DENSITY

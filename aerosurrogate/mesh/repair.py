@@ -1,7 +1,7 @@
 """A body made whole: cells that face the fluid, small holes closed, loose faces left out.
 
 A hole is closed by triangles to its centre, or by one triangle where it has three sides. On a car of 15,040 triangles
-of which 400 are missing this leaves nothing open and changes the volume by 4e-5, where VTK's vtkFillHolesFilter leaves
+of which 400 are missing this leaves nothing open and changes the volume by 1e-6, where VTK's vtkFillHolesFilter leaves
 about 30 open edges (benchmarks/repair.py); MeshFix is licensed under the AGPL, which this package cannot pass on.
 """
 

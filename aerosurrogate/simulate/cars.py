@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate import forces
-from aerosurrogate.body import set_in_stream
+from aerosurrogate.body import mirrored, set_in_stream
 from aerosurrogate.conditions import Conditions, FlowAxes, StreamOptions
 from aerosurrogate.data.case import Case
 from aerosurrogate.mesh.distance import distance
@@ -122,6 +122,8 @@ def body_of(design: Design) -> Surface:
     said = {name: str(value) for name, value in design.parameters.items()}
     surface = read_surface(design.file, said.get("units"))
     stream = StreamOptions(flow=said.get("flow", "+x"), up=said.get("up", "+z"), ground=said.get("ground", "auto"))
+    if "symmetry" in said:
+        surface = mirrored(surface, said["symmetry"], design.file)
     body = set_in_stream(surface, stream, design.file)
     return surface.transformed(body.rotation, -body.rotation @ body.origin)
 

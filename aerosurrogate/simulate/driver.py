@@ -206,6 +206,7 @@ def own_design(source: str, stream: StreamOptions) -> Design:
     usual = Conditions(speed=30.0, length=body.length, ground=body.ground is not None)
     ground = "none" if body.ground is None else str(body.ground)
     frame = {"flow": stream.flow, "up": stream.up, "ground": ground, "units": stream.units or "m"}
+    frame |= {} if stream.symmetry is None else {"symmetry": stream.symmetry}
     return Design(name, "car", {"kind": "own", **frame}, stream.conditions(body.length, usual), source)
 
 

@@ -69,7 +69,7 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     flow, up = ("+x", "+z") if flat else _axes(stream, case)
     ground = "none" if flat else _ground(volume, skin, up)
     body = set_in_stream(
-        skin, StreamOptions(flow=flow, up=up, ground=ground), str(case), symmetry="y" if half else None
+        skin, StreamOptions(flow=flow, up=up, ground=ground, symmetry="y" if half else None), str(case)
     )
     alpha = float(np.degrees(np.arctan2(stream[1], stream[0]))) if flat else 0.0
     speed = float(np.linalg.norm(stream))

@@ -14,7 +14,7 @@ A `dataset.toml` in the folder says what is what; everything in it may be left o
 
     [conditions]
     speed = 20.0              # m/s
-    ground = "auto"           # auto, none, or a height
+    ground = "auto"           # auto or true, none or false, or a height
 
     [axes]                    # 3D
     flow = "+x"
@@ -77,7 +77,12 @@ class _Conditions(_Table):
     alpha: float = 0.0
     density: float = DENSITY
     viscosity: float = VISCOSITY
-    ground: str | float = "auto"
+    ground: bool | str | float = "auto"
+
+    @property
+    def ground_words(self) -> str:
+        """As the option --ground says it."""
+        return {True: "auto", False: "none"}[self.ground] if isinstance(self.ground, bool) else str(self.ground)
 
 
 class _Axes(_Table):
@@ -165,7 +170,7 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     said = settings.conditions.model_copy(update={k: v for k, v in row.items() if k in _Conditions.model_fields})
     units = options.units or settings.units
     surface = read_surface(path, units)
-    stream = StreamOptions(flow=settings.axes.flow, up=settings.axes.up, ground=str(said.ground), units=units)
+    stream = StreamOptions(flow=settings.axes.flow, up=settings.axes.up, ground=said.ground_words, units=units)
     body = set_in_stream(surface, stream, str(path))
     # Where the ground is supposed to be is said by the conditions, and repairs nothing.
     notes = [note for note in body.notes if note not in surface.notes and not note.startswith("ground at")]
