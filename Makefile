@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 # One process a core; the maths libraries must not start a thread pool in each of them.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow mutants lint bench clean
 
 demo: .venv/installed
 	@mkdir -p out
@@ -22,6 +22,9 @@ test: .venv/installed-dev
 
 test-slow: .venv/installed-dev
 	$(PYTEST) -m slow
+
+mutants: .venv/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants.py
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
