@@ -51,6 +51,23 @@ class Generated(StrEnum):
     waterdrop = "waterdrop"
 
 
+class Experiment(StrEnum):
+    main = "main"
+    slices = "slices"
+    layers = "layers"
+    data = "data"
+    resolution = "resolution"
+    ood = "ood"
+    broken = "broken"
+    lagrangian = "lagrangian"
+    efficiency = "efficiency"
+
+
+class Scale(StrEnum):
+    small = "small"
+    paper = "paper"
+
+
 class Units(StrEnum):
     m = "m"
     cm = "cm"
@@ -214,6 +231,33 @@ def train(
     reached = train(settings, out, resume=resume, device=device)
     if as_json and reached:
         print_json(reached)
+
+
+@app.command()
+def experiment(
+    name: Annotated[Experiment, typer.Argument(help="Which of the paper's experiments to run.")],
+    out: Annotated[Path, typer.Option(help="Folder for data, runs, table and picture.")] = Path("experiments"),
+    scale: Annotated[
+        Scale, typer.Option(help="The paper's sizes, or small ones that end within the hour.")
+    ] = Scale.small,
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each cell.")] = 1,
+    rows: Annotated[str | None, typer.Option(help="Only these rows of the table, by commas.")] = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Run one of the paper's experiments again: a grid of trainings, one table, one picture.
+
+    Example: `aerosurrogate experiment slices --scale small`
+    """
+    from aerosurrogate.experiment import experiment
+
+    outcome = experiment(name, out, scale=scale.value, seeds=seeds, rows=rows, device=device)
+    if as_json:
+        print_json(outcome.document())
+    else:
+        typer.echo(outcome.page.read_text(encoding="utf-8"))
 
 
 @app.command()

@@ -44,6 +44,7 @@ class Data(Table):
     train: str = "train"
     test: str = "test"
     validation: Fraction | str = 0.1  # part of the training split kept back, or a split of its own
+    part: Annotated[float, Field(gt=0, le=1)] = 1.0  # of the training split that is used, drawn once for all seeds
     inputs: Annotated[tuple[str, ...], Field(min_length=1)]  # names of data.scaling.INPUTS, or features of the cases
     fields: Annotated[tuple[str, ...], Field(min_length=1)]
     where: dict[str, Literal["all", "surface", "volume"]] = Field({})  # fields that count elsewhere than usual
@@ -81,6 +82,7 @@ class Training(Table):
     ema: Fraction = 0.0  # decay of the averaged weights; 0 is none
     task: Literal["steady", "time", "rollout"] = "steady"
     time_steps: PositiveInt = 1  # of the fields' channels, for tasks "time" and "rollout"
+    unrolled: PositiveInt | None = None  # frames a step trains on, from a random start; all of a rollout unless said
     sampling: Literal["density", "rows"] = "rows"  # density: as prediction draws points; rows: any rows alike
     points: PositiveInt | None = None  # around the body by density, or rows, a step and case; all unless said
     skin_points: PositiveInt | None = None  # on the skin by area; as many as the case has unless said

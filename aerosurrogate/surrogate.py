@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from aerosurrogate import __version__
 from aerosurrogate.data.case import Array, field_spec
@@ -187,23 +188,33 @@ class Surrogate:
 
 
 def answer_all_times(
-    model: Model, inputs: Tensor, grid: Grid, task: str, time_steps: int, only: int | None = None
+    model: Model,
+    inputs: Tensor,
+    grid: Grid,
+    task: str,
+    time_steps: int,
+    only: int | None = None,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """Outputs [B, N, time_steps * c], time by time, of a model that answers one time a call.
 
     Task "time": the time is an input; `only` asks for one of them. Task "rollout": the inputs end with the frames
-    before, and each answer becomes the youngest of them. Task "steady": one call.
+    before, and each answer becomes the youngest of them; where there will be a backward pass, the frames are computed
+    again in it, so that a long rollout keeps no more than one of them. Task "steady": one call.
     """
     if task == "steady":
-        return model(inputs, grid)
+        return model(inputs, grid, mask)
     if task == "time":
         times = range(time_steps) if only is None else [only]
         moments = [inputs.new_full((len(inputs),), t / max(time_steps - 1, 1)) for t in times]
-        return torch.cat([model(inputs, grid, time=moment) for moment in moments], dim=-1)
+        return torch.cat([model(inputs, grid, mask, time=moment) for moment in moments], dim=-1)
     answers = []
     fixed = model.interface.dimensions
     for _ in range(time_steps):
-        answers.append(model(inputs, grid))
+        if torch.is_grad_enabled() and time_steps > 1:
+            answers.append(checkpoint(model, inputs, grid, mask, use_reentrant=False))
+        else:
+            answers.append(model(inputs, grid, mask))
         frames = inputs[..., fixed + answers[-1].shape[-1] :]
         inputs = torch.cat([inputs[..., :fixed], frames, answers[-1]], dim=-1)
     return torch.cat(answers, dim=-1)

@@ -19,8 +19,8 @@ from aerosurrogate.writing import alone_in, replacing
 HEAVY = {"torch", "vtk", "vtkmodules", "pyvista", "meshio", "scipy", "pandas", "matplotlib", "plotly", "numpy"}
 COMMANDS = sorted(get_command(app).commands)
 DESIGN = {
-    *("prepare", "generate", "simulate", "recipes", "train", "evaluate"),
     *("predict", "coeffs", "viz", "serve", "check", "models"),
+    *("prepare", "generate", "simulate", "recipes", "train", "evaluate", "experiment"),
 }
 
 

@@ -15,6 +15,7 @@ from aerosurrogate.tables import explained
 
 KINDS = {
     "transolver": "aerosurrogate.model.transolver:Transolver",
+    "particles": "aerosurrogate.model.particles:Particles",
     "mlp": "aerosurrogate.model.baselines.mlp:PointwiseMlp",
     "pointnet": "aerosurrogate.model.baselines.pointnet:PointNet",
     "graphsage": "aerosurrogate.model.baselines.graphsage:GraphSage",

@@ -53,6 +53,18 @@ class Batch:
         return self._with({k: v[:, rank::processes] for k, v in self.tensors().items() if k != "coefficients"})
 
 
+def window(case: Case, field: str, time_steps: int, unrolled: int, rng: np.random.Generator) -> Case:
+    """A rollout from a later frame on: the given frames and `unrolled` more; the rest of the field is 0."""
+    given, later = case.features[field], case.fields[field]
+    frames, c = np.concatenate([given, later], axis=1), later.shape[1] // time_steps
+    start = c * int(rng.integers(time_steps - unrolled + 1))
+    middle = start + given.shape[1]
+    ahead = np.zeros_like(later)
+    ahead[:, : unrolled * c] = frames[:, middle : middle + unrolled * c]
+    features = {**case.features, field: frames[:, start:middle]}
+    return replace(case, features=features, fields={**case.fields, field: ahead})
+
+
 class Batches:
     """The batches of a run by step number."""
 
@@ -118,6 +130,8 @@ class Batches:
         order = np.random.default_rng([seed, 1, epoch]).permutation(len(self.names))
         rng = np.random.default_rng([seed, 2, number])
         case = drawn(self.dataset, self.names[order[place]], self.sampling, rng)
+        if self.training.unrolled:
+            case = window(case, self.scaling.field_names[0], self.training.time_steps, self.training.unrolled, rng)
         return mirrored(case) if self.training.mirror and case.dimensions == 2 and rng.random() < 0.5 else case
 
     def collate(self, cases: Sequence[Case]) -> Batch:

@@ -76,6 +76,9 @@ def _fit(dataset: Dataset, names: list[str], data: Data) -> Scaling:
 def divide(dataset: Dataset, data: Data, seed: int) -> tuple[list[str], list[str]]:
     """Names of training and validation cases."""
     names = dataset.names(data.train)
+    if data.part < 1:
+        used = np.random.default_rng(len(names)).permutation(len(names))[: max(round(data.part * len(names)), 1)]
+        names = [names[i] for i in sorted(used)]
     if isinstance(data.validation, str):
         return list(names), list(dataset.names(data.validation))
     count = round(data.validation * len(names))

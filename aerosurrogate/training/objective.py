@@ -51,11 +51,11 @@ class Objective(nn.Module):
             answer = self.model(batch.inputs, batch.grid, mask, skin=skin, group=self.group)
             outputs, coefficients = (answer, None) if skin is None else answer[:2]
         else:
-            outputs = answer_all_times(self.model, batch.inputs, batch.grid, t.task, t.time_steps, only=time)
-            if time is not None:
-                width = targets.shape[-1] // t.time_steps
-                chosen = slice(time * width, (time + 1) * width)
-                targets, counted = targets[..., chosen], counted[..., chosen]
+            steps = t.unrolled or t.time_steps
+            outputs = answer_all_times(self.model, batch.inputs, batch.grid, t.task, steps, only=time, mask=mask)
+            width = targets.shape[-1] // t.time_steps
+            chosen = slice(0, steps * width) if time is None else slice(time * width, (time + 1) * width)
+            targets, counted = targets[..., chosen], counted[..., chosen]
         return self._losses(batch, outputs.float(), targets, counted, coefficients)
 
     def _losses(

@@ -1,0 +1,87 @@
+"""Experiments: the paper's tables run again by one command each, on data made on the spot.
+
+An experiment is a plan (plans.py): a grid of trainings, of which each is a trial (trial.py), and a page and a picture
+laid out as the paper's table (table.py). What was trained before is not trained again; one that is interrupted goes on.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from aerosurrogate import console
+from aerosurrogate.errors import InputError
+from aerosurrogate.experiment import efficiency
+from aerosurrogate.experiment.plans import PLANS, Plan, Scale
+from aerosurrogate.experiment.table import Cell, write
+from aerosurrogate.experiment.trial import Workshop, run
+from aerosurrogate.writing import alone_in, write_json
+
+NAMES = (*PLANS, "efficiency")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment gave."""
+
+    name: str
+    scale: str
+    page: Path
+    results: dict[str, Any]
+
+    def document(self) -> dict[str, Any]:
+        return {"experiment": self.name, "scale": self.scale, "page": str(self.page), "results": self.results}
+
+
+def experiment(
+    name: str,
+    out: Path,
+    *,
+    scale: Scale = "small",
+    seeds: int = 1,
+    rows: str | None = None,
+    device: str = "auto",
+) -> Outcome:
+    """Run an experiment into `out`: data, runs, NAME.json, NAME.md and NAME.png; `rows` picks some, by commas."""
+    out.mkdir(parents=True, exist_ok=True)
+    with alone_in(out), console.resumable("the same command goes on from here"):
+        if name == "efficiency":
+            return _efficiency(out, scale, device)
+        plan = _chosen(PLANS[name](scale), rows)
+        where = Workshop(out / "data", out / "runs", device)
+        cells: dict[tuple[str, str], Cell] = {}
+        with console.progress(name, len(plan.trials) * seeds, unit="trials") as advance:
+            for trial in plan.trials:
+                found = []
+                for seed in range(seeds):
+                    found.append(run(trial, seed, where))
+                    advance()
+                cells[trial.row, trial.column] = Cell(
+                    tuple(f["value"] for f in found), sum(f["cpu_seconds"] for f in found)
+                )
+                results = _results(cells)
+                write_json(out / f"{name}.json", {"scale": scale, "seeds": seeds, "cells": results})
+                page = write(out, name, plan, scale, cells)
+    return Outcome(name, scale, page, {"cells": results})
+
+
+def _chosen(plan: Plan, rows: str | None) -> Plan:
+    if rows is None:
+        return plan
+    asked = [row.strip() for row in rows.split(",")]
+    known = list(dict.fromkeys(trial.row for trial in plan.trials))
+    if missing := [row for row in asked if row not in known]:
+        raise InputError("no such rows", seen=", ".join(missing), remedy=f"choose from {', '.join(known)}")
+    trials = tuple(trial for trial in plan.trials if trial.row in asked)
+    return Plan(plan.title, plan.about, trials, plan.paper, plan.across)
+
+
+def _results(cells: dict[tuple[str, str], Cell]) -> list[dict[str, Any]]:
+    return [{"row": row, "column": column} | asdict(cell) for (row, column), cell in cells.items()]
+
+
+def _efficiency(out: Path, scale: Scale, device: str) -> Outcome:
+    found = efficiency.costs(scale, device)
+    results = {row: {str(n): asdict(cost) for n, cost in by.items()} for row, by in found.items()}
+    write_json(out / "efficiency.json", {"scale": scale, "costs": results})
+    page = efficiency.write(out, scale, found)
+    return Outcome("efficiency", scale, page, results)

@@ -1,0 +1,131 @@
+"""One training of an experiment and what is measured of it.
+
+A trial is a shipped recipe with some settings, a kind of model and a data set, which is solved on the spot where it is
+not at hand. Its run folder is named after all of these: a trial that was run before, by this or another experiment, is
+not run again, and one that was interrupted goes on.
+"""
+
+import hashlib
+import json
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aerosurrogate import console
+from aerosurrogate.data.scaling import Places
+from aerosurrogate.data.store import Dataset
+from aerosurrogate.evaluate import evaluate, field_errors
+from aerosurrogate.generate import generate
+from aerosurrogate.model.registry import alike
+from aerosurrogate.recipe import Recipe, read_recipe
+from aerosurrogate.shipped import shipped_files
+from aerosurrogate.surrogate import Surrogate
+from aerosurrogate.training.loop import train
+from aerosurrogate.writing import write_json
+
+
+@dataclass(frozen=True)
+class Source:
+    """A set to generate: a name of generate.KINDS, how many cases, and every how-manieth point of Darcy's grid."""
+
+    kind: str
+    count: int
+    every: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"generated-{self.kind}-{self.count}" + (f"-every-{self.every}" if self.every else "")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A cell of an experiment's table."""
+
+    row: str
+    column: str
+    recipe: str
+    figure: str  # of those that `evaluate` gives
+    settings: tuple[str, ...] = ()  # as in --set
+    kind: str = "transolver"
+    source: Source | None = None  # the recipe's own data set unless said
+    split: str = "test"
+    most: int | None = None  # cases of the split that are measured
+    kept: float = 1.0  # part of a case's points that the model is asked at; the others are not there
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where an experiment keeps its data and its runs."""
+
+    data: Path
+    runs: Path
+    device: str
+
+
+def run(trial: Trial, seed: int, where: Workshop) -> dict[str, float]:
+    """Train where that is still to be done, and measure: the figure, and CPU seconds of training."""
+    recipe = recipe_of(trial, seed, None if trial.source is None else _dataset(trial.source, where.data))
+    folder = where.runs / _name(trial, recipe, seed)
+    record = folder / "measured.json"
+    known: dict[str, Any] = json.loads(record.read_text()) if record.exists() else {}
+    if "cpu_seconds" not in known:
+        start = time.process_time()
+        train(recipe, folder, resume=folder.exists(), device=where.device)
+        known = {"cpu_seconds": time.process_time() - start}
+        write_json(record, known)
+    key = f"{trial.split}-{trial.most}-{trial.kept}"
+    if key not in known:
+        known[key] = _measured(trial, Surrogate.load(folder, where.device), Dataset(recipe.data.path))
+        write_json(record, known)
+    return {"value": known[key][trial.figure], "cpu_seconds": known["cpu_seconds"]}
+
+
+def recipe_of(trial: Trial, seed: int, data: Path | None) -> Recipe:
+    """The recipe as it is run. Nothing is validated on: what is measured in the end must not choose the weights."""
+    settings = ["data.validation=0.0", *trial.settings, f"training.seed={seed}"]
+    if data is not None:
+        settings.append(f"data.path={data}")
+    recipe = read_recipe(shipped_files("recipes")[trial.recipe], settings)
+    return recipe.model_copy(update={"model": alike(recipe.model, trial.kind)})
+
+
+def _dataset(source: Source, folder: Path) -> Path:
+    path = folder / source.name
+    console.note(f"data: {path}")
+    generate(source.kind, path, count=source.count, every=source.every)
+    return path.resolve()
+
+
+def _name(trial: Trial, recipe: Recipe, seed: int) -> str:
+    facts = recipe.model_dump(mode="json") | {"name": "", "card": {}, "paper": {}}
+    facts["data"]["path"] = recipe.data.path.name
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:10]
+    return f"{trial.recipe}-{trial.kind.replace('+', 'p').replace(':', '.')}-{digest}-{seed}"
+
+
+def _measured(trial: Trial, surrogate: Surrogate, dataset: Dataset) -> dict[str, float]:
+    names = dataset.names(trial.split)[: trial.most]
+    if trial.kept == 1.0 and surrogate.task == "steady":
+        return evaluate(surrogate, dataset, names).figures
+    return bare(surrogate, dataset, names, trial.kept)
+
+
+def bare(surrogate: Surrogate, dataset: Dataset, names: list[str], kept: float = 1.0) -> dict[str, float]:
+    """Errors of the fields, relative and squared (`p`, `p_square`), at a random part of each case's points.
+
+    The other points are not there: the model sees a broken mesh.
+    """
+    rows: list[dict[str, float]] = []
+    for number, name in enumerate(names):
+        case = dataset.case(name).whole()
+        count = len(case.points)
+        if kept < 1:
+            case = replace(case, grid=None)
+            case = case.take(np.random.default_rng(number).permutation(count)[: round(kept * count)])
+        predicted, _ = surrogate.answer(Places.of(case), case.grid)
+        squares = {f"{k}_square": float(np.mean((v - case.fields[k]) ** 2)) for k, v in predicted.items()}
+        rows.append(field_errors(surrogate, case, predicted) | squares)
+    return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}

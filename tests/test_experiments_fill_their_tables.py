@@ -1,0 +1,97 @@
+"""Every experiment's trainings are recipes that hold, at both scales; a table is filled once and not again."""
+
+import json
+
+import pytest
+
+from aerosurrogate.data.store import Dataset
+from aerosurrogate.experiment import NAMES, efficiency, experiment
+from aerosurrogate.experiment.plans import OURS, PAPER, PLANS, Plan
+from aerosurrogate.experiment.table import Cell, page
+from aerosurrogate.experiment.trial import Source, Trial, bare, recipe_of
+from aerosurrogate.generate import KINDS
+from aerosurrogate.model.interface import Interface
+from aerosurrogate.model.registry import find_kind
+from aerosurrogate.surrogate import Surrogate
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+@pytest.mark.parametrize("name", PLANS)
+def test_plans_are_sound(name: str, scale: str, tmp_path) -> None:
+    plan = PLANS[name](scale)
+    cells = {(trial.row, trial.column) for trial in plan.trials}
+    assert len(cells) == len(plan.trials)
+    for trial in plan.trials:
+        recipe = recipe_of(trial, 1, tmp_path if trial.source else None)
+        assert recipe.training.seed == 1
+        assert recipe.data.validation == 0
+        assert recipe.model.kind == trial.kind
+        assert trial.source is None or trial.source.kind in KINDS
+        dimensions = 2
+        inputs = 14 if trial.kind == "particles" else 4
+        outputs = 2 if trial.kind == "particles" else 1
+        if scale == "small":  # and its model can be built
+            find_kind(trial.kind)(Interface(inputs, outputs, dimensions), recipe.model)
+    if scale == "paper":
+        known = {column for _, column in cells}
+        for row, column in plan.paper:
+            assert column in known, f"the paper's {row} has no column {column} here"
+
+
+def test_ours_and_the_papers_see_the_same(tmp_path) -> None:
+    plan = PLANS["main"]("small")
+    for column in ("darcy", "navier-stokes"):
+        mine, theirs = (
+            next(recipe_of(t, 0, tmp_path) for t in plan.trials if (t.row, t.column) == (row, column))
+            for row in (OURS, PAPER)
+        )
+        assert mine.model == theirs.model
+        same = {"optimiser", "learning_rate", "clip", "ema"}
+        assert mine.training.model_dump(exclude=same) == theirs.training.model_dump(exclude=same)
+
+
+def test_a_table_is_filled_once(tmp_path, monkeypatch) -> None:
+    tiny = ("model.layers=1", "model.channels=8", "model.heads=2", "training.steps=3", "training.batch=2")
+    source = Source("elasticity", 7)
+    trials = [
+        Trial(row, "whole", "elasticity", "stress", (*tiny, "model.slices=4"), kind, source)
+        for row, kind in (("MLP", "mlp"), (PAPER, "transolver"))
+    ]
+    trials.append(Trial(PAPER, "half", "elasticity", "stress", trials[1].settings, "transolver", source, kept=0.5))
+    plan = Plan("Tiny", "Two kinds.", tuple(trials), {(PAPER, "whole"): 0.0064})
+    monkeypatch.setitem(PLANS, "data", lambda scale: plan)
+    first = experiment("data", tmp_path, device="cpu")
+    text = first.page.read_text()
+    assert "| 0.0064 |" in text
+    assert "3 of 3 cells" in text
+    assert (tmp_path / "data.png").stat().st_size > 1000
+    runs = sorted((tmp_path / "runs").iterdir())
+    assert len(runs) == 2  # the third cell measures a run that is there
+    monkeypatch.setattr("aerosurrogate.experiment.trial.train", None)  # nothing is left to train
+    again = experiment("data", tmp_path, device="cpu")
+    assert again.results == first.results
+    values = {
+        (c["row"], c["column"]): c["values"][0] for c in json.loads((tmp_path / "data.json").read_text())["cells"]
+    }
+    assert values[PAPER, "whole"] != values[PAPER, "half"]
+    dataset = Dataset(tmp_path / "data" / source.name)
+    model = next(run for run in runs if "transolver" in run.name)
+    figures = bare(Surrogate.load(model, "cpu"), dataset, dataset.names("test"))
+    assert figures["stress"] == pytest.approx(values[PAPER, "whole"], rel=1e-4)
+
+
+def test_seeds_and_gaps_show() -> None:
+    plan = Plan("T", "", (Trial("a", "x", "darcy", "s"), Trial("b", "x", "darcy", "s")), {("b", "x"): 0.5})
+    text = page(plan, "small", {("a", "x"): Cell((0.1, 0.3), 60.0)}, "t.png")
+    assert "| a | 0.2 ± 0.1 |  |" in text
+    assert "| b | - | 0.5 |" in text
+    assert "1 of 2 cells" in text
+
+
+def test_costs_grow_with_points() -> None:
+    torch_model = find_kind("transolver")
+    config = torch_model.Config(layers=1, channels=16, heads=2, slices=4, dropout=0.0)
+    model = torch_model(Interface(2, 1, 2), config)
+    few, many = efficiency.cost(model, 512), efficiency.cost(model, 4096)
+    assert 4 < many.memory / few.memory < 12
+    assert set(NAMES) == {*PLANS, "efficiency"}
