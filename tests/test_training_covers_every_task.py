@@ -77,7 +77,7 @@ class NextNumber(nn.Module):
     class interface:  # noqa: N801
         dimensions = 2
 
-    def forward(self, inputs: Tensor, grid: None, time: Tensor | None = None) -> Tensor:
+    def forward(self, inputs: Tensor, grid: None, mask: None = None, time: Tensor | None = None) -> Tensor:
         return inputs[..., -1:] + 1 if time is None else inputs[..., -1:] * 0 + time[:, None, None]
 
 
