@@ -23,6 +23,21 @@ PAPER = {  # channels, slices, mlp_ratio, batch, optimiser, schedule, clip, epoc
 }
 
 
+WAYS = {  # projection, unified_pos, placeholder, temperature_bounds, task, times, weights of skin and of slopes
+    "elasticity": ("pointwise", "none", True, "none", "steady", 1, 1.0, 0.0),
+    "plasticity": ("conv2d", "none", False, (0.1, 5.0), "time", 20, 1.0, 0.0),
+    "airfoil": ("conv2d", "none", True, (0.1, 5.0), "steady", 1, 1.0, 0.0),
+    "pipe": ("conv2d", "none", True, (0.1, 5.0), "steady", 1, 1.0, 0.0),
+    "navier_stokes": ("conv2d", "index", False, (0.1, 5.0), "rollout", 10, 1.0, 0.0),
+    "darcy": ("conv2d", "index", False, (0.1, 5.0), "steady", 1, 1.0, 0.1),
+    "shapenet_car": ("pointwise", "none", True, "none", "steady", 1, 0.5, 0.0),
+    "airfrans": ("pointwise", "accompany", True, "none", "steady", 1, 1.0, 0.0),
+    "airfrans_scarce": ("pointwise", "accompany", True, "none", "steady", 1, 1.0, 0.0),
+    "airfrans_ood_reynolds": ("pointwise", "accompany", True, "none", "steady", 1, 1.0, 0.0),
+    "airfrans_ood_angles": ("pointwise", "accompany", True, "none", "steady", 1, 1.0, 0.0),
+}
+
+
 def recipe(name: str) -> Path:
     return RECIPES[0].parent / f"{name}.toml"
 
@@ -34,6 +49,10 @@ def test_settings_are_the_papers(name: str) -> None:
     assert (m.layers, m.heads, t.learning_rate) == (8, 8, 1e-3)
     expected = (m.channels, m.slices, m.mlp_ratio, t.batch, t.optimiser, t.schedule, t.clip, t.epochs, t.loss)
     assert expected == PAPER[name]
+    ways = (m.projection, m.unified_pos, m.placeholder, m.temperature_bounds, t.task, t.time_steps)
+    assert (*ways, t.surface_weight, t.gradient_weight) == WAYS[name]
+    header = recipe(name).read_text().partition("[data]")[0]
+    assert "Otherwise than the authors' program:" in header
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda p: p.stem)

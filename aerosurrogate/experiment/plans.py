@@ -25,10 +25,10 @@ KINDS = {  # rows: kind of model
     "LinearNO": "linearno",
     "FLARE": "flare",
     "Transolver++": "transolver++",
-    "Transolver, as in the paper": "transolver",
+    "Transolver (paper)": "transolver",
 }
 OURS = "ours"
-PAPER = "Transolver, as in the paper"
+PAPER = "Transolver (paper)"
 FIGURES = {  # of the six standard tasks
     "elasticity": "stress",
     "plasticity": "displacement",
@@ -38,6 +38,7 @@ FIGURES = {  # of the six standard tasks
     "darcy": "solution",
 }
 CASES = {"plasticity": 980}
+SMALL = ("model.layers=2", "model.channels=32", "model.heads=4", "model.slices=16", "model.mlp_ratio=2")
 QUADRATIC = ("plain transformer",)  # too large for more points than some thousand
 
 
@@ -52,12 +53,11 @@ class Plan:
     across: str = ""  # what the rows count, where they are numbers: then the figure is a curve
 
 
-def small(task: str) -> tuple[str, ...]:
-    """Settings of a small model and a short run."""
-    sizes = ("model.layers=2", "model.channels=32", "model.heads=4", "model.slices=16", "model.mlp_ratio=2")
-    length = {"navier-stokes": ("training.steps=120", "training.batch=1"), "plasticity": ("training.steps=400",)}
-    quick = ("training.checkpoint_seconds=600",)
-    return (*sizes, *length.get(task, ("training.steps=300", "training.batch=2")), *quick)
+def small(task: str, every: int = 0) -> tuple[str, ...]:
+    """Settings of a small model and a short run; of Navier-Stokes three frames are unrolled a step."""
+    steps = 60 if task == "navier-stokes" else 300 if every else 200
+    unrolled = ("training.unrolled=3",) if task == "navier-stokes" else ()
+    return (*SMALL, f"training.steps={steps}", f"training.batch={2 if every else 1}", *unrolled)
 
 
 def ours(steps: int | None) -> tuple[str, ...]:
@@ -68,9 +68,9 @@ def ours(steps: int | None) -> tuple[str, ...]:
 
 def standard(task: str, scale: Scale, row: str, *settings: str, kind: str = "transolver", every: int = 0) -> Trial:
     """A cell of one of the six standard tasks."""
-    count = {"darcy": 180, "navier-stokes": 36, "elasticity": 180}.get(task, 60) if scale == "small" else 1200
+    count = {"darcy": 180, "navier-stokes": 18}.get(task, 60) if scale == "small" else 1200
     source = Source(task, count if scale == "small" else CASES.get(task, count), every or None)
-    sized = (*(small(task) if scale == "small" else ()), *settings)
+    sized = (*(small(task, every) if scale == "small" else ()), *settings)
     return Trial(row, task, task.replace("-", "_"), FIGURES[task], sized, kind, source)
 
 
@@ -88,8 +88,7 @@ def airfoils(scale: Scale, column: str, figure: str, train: str, split: str) -> 
     sizes: tuple[str, ...] = ()
     length: tuple[str, ...] = ()
     if scale == "small":
-        sizes = ("model.layers=2", "model.channels=32", "model.heads=4", "model.slices=16", "model.mlp_ratio=2")
-        length = ("training.steps=300", "data.part=0.25", "training.checkpoint_seconds=600")
+        sizes, length = SMALL, ("training.steps=300", "data.part=0.2")
     most = 40 if scale == "small" else None
     shared = (f"data.train={train}", *length)
     fields = 'data.fields=["U","p","nut","wallShearStress"]'
@@ -210,8 +209,10 @@ def broken(scale: Scale) -> Plan:
 
 
 def lagrangian(scale: Scale) -> Plan:
-    shorter = ("training.steps=400", "training.checkpoint_seconds=600") if scale == "small" else ()
-    source = Source("waterdrop", 24 if scale == "small" else 1000)
+    shorter = (
+        ("training.steps=300", "training.batch=1", "model.layers=2", "model.channels=32") if scale == "small" else ()
+    )
+    source = Source("waterdrop", 12 if scale == "small" else 1000)
     rows = {"graph network": "model.transolver=false", "graph network + Transolver": "model.transolver=true"}
     column = "squared error of positions"
     trials = tuple(

@@ -7,7 +7,7 @@ MAIN = {
     "FNO": (None, None, None, None, 0.1556, 0.0108),
     "Galerkin": (0.0240, 0.0120, 0.0118, 0.0098, 0.1401, 0.0084),
     "GNOT": (0.0086, 0.0336, 0.0076, 0.0047, 0.1380, 0.0105),
-    "Transolver, as in the paper": (0.0064, 0.0012, 0.0053, 0.0033, 0.0900, 0.0057),
+    "Transolver (paper)": (0.0064, 0.0012, 0.0053, 0.0033, 0.0900, 0.0057),
 }
 
 # Table 3, AirfRANS: volume, surface, error of C_L, rho_L.
@@ -18,7 +18,7 @@ AIRFRANS = {
     "MeshGraphNet": (0.0214, 0.0387, 0.2252, 0.9945),
     "Galerkin": (0.0074, 0.0159, 0.2336, 0.9951),
     "GNOT": (0.0049, 0.0152, 0.1992, 0.9942),
-    "Transolver, as in the paper": (0.0037, 0.0142, 0.1030, 0.9978),
+    "Transolver (paper)": (0.0037, 0.0142, 0.1030, 0.9978),
 }
 
 # Table 5, AirfRANS beyond the training range: C_L and rho_L at other Reynolds numbers, at other angles.
@@ -29,7 +29,7 @@ OOD = {
     "MeshGraphNet": (1.7718, 0.7631, 0.6525, 0.8927),
     "Galerkin": (0.4615, 0.9826, 0.3814, 0.9821),
     "GNOT": (0.3268, 0.9865, 0.3497, 0.9868),
-    "Transolver, as in the paper": (0.2996, 0.9896, 0.1500, 0.9950),
+    "Transolver (paper)": (0.2996, 0.9896, 0.1500, 0.9950),
 }
 
 # Appendix, full ablations: by number of slices, then fixed squares and the multiscale configuration.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from aerosurrogate.experiment.plans import OURS, Plan
+from aerosurrogate.experiment.plans import OURS, PAPER, Plan
 from aerosurrogate.writing import replacing, write_text
 
 
@@ -97,9 +97,7 @@ def _curve(axes, rows: Sequence[str], values: Sequence[float], theirs: Mapping[s
 
 
 def _bars(axes, rows: Sequence[str], values: Sequence[float], theirs: Mapping[str, float]) -> None:  # type: ignore[no-untyped-def]
-    colours = [
-        "tab:blue" if row == OURS else "tab:orange" if row.startswith("Transolver,") else "silver" for row in rows
-    ]
+    colours = ["tab:blue" if row == OURS else "tab:orange" if row == PAPER else "silver" for row in rows]
     axes.barh(rows, values, color=colours)
     axes.plot(
         [theirs[row] for row in rows if row in theirs], [row for row in rows if row in theirs], "k|", label="paper"
