@@ -35,7 +35,7 @@ SPEED = (15.0, 45.0)  # m/s
 KEPT_CELLS = 24_000  # of the solver's cells in the region around the body, a random subset
 # What ends a run early: iterations, of the drag, of 1, and iterations at least (a wake takes long to settle).
 FLAT_WINDOW, FLAT_DRAG, FLAT_LIFT, FLAT_FROM = 50, 0.003, 0.003, 110
-WINDOW, DRIFT, SPREAD = 120, 0.01, 0.05  # iterations averaged over at least, of the mean drag: what counts as converged
+WINDOW, DRIFT, SPREAD = 100, 0.01, 0.05  # iterations averaged over at least, of the mean drag: what counts as converged
 COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
 _AXES = FlowAxes.parse()
 
