@@ -506,6 +506,7 @@ def simulate(
     sources: Annotated[list[str], typer.Argument(metavar="SPEC.toml|GEOMETRY...", help="A specification, or shapes.")],
     out: Annotated[Path, typer.Option(help="Folder for the solved cases; a data set that `train` reads.")],
     count: Annotated[int | None, typer.Option(min=1, help="Cases of the specification to solve.")] = None,
+    first: Annotated[int, typer.Option(min=0, help="Leave out as many cases of the specification.")] = 0,
     jobs: Jobs = None,
     fidelity: Annotated[Fidelity | None, typer.Option(help="Mesh and cost; standard unless said.")] = None,
     speed: Speed = None,
@@ -532,7 +533,7 @@ def simulate(
     from aerosurrogate.simulate import driver
 
     stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units, symmetry)
-    outcomes = driver.simulate(sources, out, count=count, jobs=jobs, fidelity=fidelity, stream=stream)
+    outcomes = driver.simulate(sources, out, count=count, first=first, jobs=jobs, fidelity=fidelity, stream=stream)
     if as_json:
         print_json({"dataset": str(out), "cases": [asdict(outcome) for outcome in outcomes]})
     else:

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.airfoil import naca, naca_digits
-from aerosurrogate.simulate import airfoils, cgrid
+from aerosurrogate.simulate import airfoils, cgrid, driver
 from aerosurrogate.simulate.driver import designs_of
 from aerosurrogate.simulate.spec import Spec, parse_spec, read_spec
 
@@ -21,6 +22,13 @@ def test_a_case_depends_on_seed_and_number_alone(family):
     others = list(designs_of(Spec(family, seed=4), 3))
     assert all(a.conditions != b.conditions for a, b in zip(few, others, strict=True))
     assert [design.name for design in few] == [f"{family}-{i:05d}" for i in range(3)]
+
+
+def test_a_run_can_begin_at_a_later_case():
+    path = str(SPECS / "road_rans.toml")
+    later, _, _ = driver._designs([path], 12, 9, None, StreamOptions())
+    assert later == list(designs_of(read_spec(Path(path)), 12))[9:]
+    assert [design.placements for design in later] == [3, 1, 1], "held-out bodies are solved three times"
 
 
 def test_the_order_of_ranges_in_a_file_does_not_matter():

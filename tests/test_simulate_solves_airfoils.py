@@ -228,6 +228,10 @@ def test_what_cannot_be_meant_is_refused(tmp_path):
 
     with pytest.raises(InputError, match="--count"):
         simulate("naca0012", count=3)
+    with pytest.raises(InputError, match="--first"):
+        simulate("naca0012", first=3)
+    with pytest.raises(InputError, match="no case is left"):
+        simulate(str(Path(__file__).parents[1] / "specs" / "example.toml"), first=3)
     with pytest.raises(InputError, match="stands alone"):
         simulate("one.toml", "two.toml")
     with pytest.raises(InputError, match="same name"):

@@ -70,17 +70,18 @@ def simulate(
     out: Path,
     *,
     count: int | None = None,
+    first: int = 0,
     jobs: int | None = None,
     fidelity: str | None = None,
     stream: StreamOptions | None = None,
 ) -> list[Outcome]:
     """Solve the cases of one spec, or shapes as they are, into the data set folder `out`.
 
-    Returns one outcome a design, in their order. Raises InputError without OpenFOAM, and where `out` holds cases of
-    another spec.
+    Of a spec, its cases from `first` to `count` - 1. Returns one outcome a design, in their order. Raises InputError
+    without OpenFOAM, and where `out` holds cases of another spec.
     """
     openfoam.environment()
-    designs, level, origin = _designs(sources, count, fidelity, stream or StreamOptions())
+    designs, level, origin = _designs(sources, count, first, fidelity, stream or StreamOptions())
     tasks = [Task(d, level, out, digest(d, level)) for d in designs]
     with alone_in(out):
         return _go_on(tasks, out, jobs, origin, level)
@@ -124,7 +125,7 @@ def show(outcomes: list[Outcome]) -> None:
 
 
 def _designs(
-    sources: list[str], count: int | None, fidelity: str | None, stream: StreamOptions
+    sources: list[str], count: int | None, first: int, fidelity: str | None, stream: StreamOptions
 ) -> tuple[list[Design], Fidelity, str]:
     """The designs, their fidelity, and in words where they come from."""
     if any(source.endswith(".toml") for source in sources):
@@ -132,9 +133,14 @@ def _designs(
             raise InputError("a spec stands alone", seen=" ".join(sources), remedy="give one spec, or shapes")
         spec = read_spec(Path(sources[0]))
         level = known_fidelity(fidelity or spec.fidelity)
-        return list(designs_of(spec, count or spec.count)), level, f"{sources[0]}, seed {spec.seed}"
-    if count is not None:
-        raise InputError("--count belongs to a spec", seen=count, remedy="leave it out: every shape is solved once")
+        designs = list(designs_of(spec, count or spec.count))[first:]
+        if not designs:
+            remedy = f"--first below the {count or spec.count} that --count or the spec asks for"
+            raise InputError("no case is left", seen=f"--first {first}", remedy=remedy)
+        return designs, level, f"{sources[0]}, seed {spec.seed}"
+    if count is not None or first:
+        seen = f"--count {count}" if count is not None else f"--first {first}"
+        raise InputError("that belongs to a spec", seen=seen, remedy="leave it out: every shape is solved once")
     designs = [own_design(source, stream) for source in sources]
     names = [design.name for design in designs]
     if twice := {name for name in names if names.count(name) > 1}:
