@@ -4,7 +4,7 @@ Conventions, settled by where a file comes from and never by its values:
 
     static      gauge pressure in Pa, wall shear of the fluid on the body in Pa: any file, unless
     kinematic   both per density: AirfRANS' files (known by their names) and OpenFOAM cases, unless the field's own
-                dimensions say Pa; in OpenFOAM the shear is that of the wall on the fluid, so its sign is turned
+                dimensions say Pa (mesh/openfoam.py); there the shear is that of the wall on the fluid and is turned
 
 In a volume file the body is where the air stands still on the boundary, the planes of the domain's box left out.
 """
@@ -18,21 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate.body import set_in_stream
-from aerosurrogate.conditions import Conditions, StreamOptions
+from aerosurrogate.conditions import Conditions, FlowAxes, StreamOptions
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields
+from aerosurrogate.mesh.openfoam import SolvedCase, read_case
 from aerosurrogate.mesh.orient import outward
 from aerosurrogate.mesh.read import UNITS, read_surface
 from aerosurrogate.mesh.surface import Surface
-from aerosurrogate.mesh.volume import Volume, read_volume
 
 PRESSURES = ("p", "pressure", "p_static", "static_pressure", "pmean", "pmeantrim")
 COEFFICIENTS = ("cp", "pressure_coefficient", "cpmean")
 SHEARS = ("wallshearstress", "wall_shear_stress", "wallshearstressmean", "wallshearstressmeantrim", "tau_w")
 VELOCITIES = ("u", "velocity", "umean", "umeantrim")
 AIRFRANS = re.compile(r"airFoil2D_SST_(?P<speed>[\d.]+)_(?P<alpha>-?[\d.]+)_")
-TIME = re.compile(r"\d+(\.\d*)?(e-?\d+)?")
 AIRFRANS_DENSITY, AIRFRANS_VISCOSITY = 1.184, 1.56e-5
+ALONG = 0.9  # cosine of the angle from --flow within which a case's stream counts as running along it
 FLAT = 1e-6  # of the domain's size: how near to a plane of its box a face must lie to belong to it
 _PIXEL = 8  # VTK's quad whose last two corners come in the other order
 _OWNER_VELOCITY, _OWNER_DISTANCE = "near-wall velocity", "near-wall distance"
@@ -52,6 +52,7 @@ class Source:
 
 
 def source_of(path: Path) -> Source:
+    """What a file's name says; an OpenFOAM case says more (`mesh.openfoam`)."""
     if match := AIRFRANS.search(path.name):
         return Source(
             kinematic=True,
@@ -61,22 +62,14 @@ def source_of(path: Path) -> Source:
             viscosity=AIRFRANS_VISCOSITY,
             words="kinematic pressure (p/rho), as AirfRANS publishes it",
         )
-    if path.is_dir() or path.suffix.lower() == ".foam":
-        if _in_pascal(path if path.is_dir() else path.parent):
-            return Source(
-                shear_on_fluid=True, words="static pressure in Pa, as the dimensions in the OpenFOAM case say"
-            )
-        return Source(kinematic=True, shear_on_fluid=True, words="kinematic pressure (p/rho), as OpenFOAM writes it")
     return Source()
 
 
-def _in_pascal(case: Path) -> bool:
-    """Whether the pressure at an OpenFOAM case's latest time has the dimensions of a pressure."""
-    times = [folder for folder in case.iterdir() if TIME.fullmatch(folder.name) and (folder / "p").is_file()]
-    if not times:
-        return False
-    with max(times, key=lambda folder: float(folder.name)).joinpath("p").open("rb") as file:
-        return re.search(rb"dimensions\s*\[\s*1\s+-1\s+-2\b", file.read(4096)) is not None
+def _source_of_case(case: SolvedCase) -> Source:
+    words = "kinematic pressure (p/rho), as OpenFOAM writes it"
+    if not case.kinematic:
+        words = "static pressure in Pa, as the dimensions in the OpenFOAM case say"
+    return Source(case.kinematic, True, case.speed, case.alpha, case.density, case.viscosity, words)
 
 
 def holds_pressure(mesh: Any) -> bool:
@@ -101,10 +94,13 @@ def read_solved(
 ) -> FlowFields:
     """The fields on the body in a file that holds a pressure; `mesh` is what was read, None for an OpenFOAM case."""
     path = Path(file)
-    source = source_of(path)
+    case = read_case(path, patch) if mesh is None else None
+    source = source_of(path) if case is None else _source_of_case(case)
     if pressure is not None:
         source = replace(source, kinematic=pressure == "kinematic", words=f"{pressure} pressure, as you say")
-    surface = _surface(path, mesh, stream, patch)
+    if case is not None:
+        _refuse_other_flow(case, stream)
+    surface = outward(_scaled(case.skin, stream))[0] if case is not None else _surface(path, mesh, stream, patch)
     body = set_in_stream(surface, stream, file)
     conditions = _conditions(file, body.length, stream, source)
     surface = body.surface
@@ -134,10 +130,6 @@ def read_solved(
 
 
 def _surface(path: Path, mesh: Any, stream: StreamOptions, patch: str | None) -> Surface:
-    if mesh is None:
-        volume = read_volume(path)
-        surface, _ = outward(_scaled(volume.wall(patch or _body_patch(volume)), stream))
-        return surface
     if patch is not None:
         remedy = "leave --patch out, or give the OpenFOAM case"
         raise InputError(f"{path}: only OpenFOAM cases name their patches", seen=f"--patch {patch}", remedy=remedy)
@@ -150,15 +142,18 @@ def _surface(path: Path, mesh: Any, stream: StreamOptions, patch: str | None) ->
     return read_surface(path, stream.units)
 
 
-def _body_patch(volume: Volume) -> str | None:
-    """The one wall of an OpenFOAM case that is not a side of its domain; None where that does not decide."""
-    low, high = volume.grid.points.min(axis=0), volume.grid.points.max(axis=0)
-    walls = [
-        name
-        for name, surface in volume.patches.items()
-        if volume.kinds.get(name) == "wall" and not _on_box(surface.corners, low, high).all()
-    ]
-    return walls[0] if len(walls) == 1 else None
+def _refuse_other_flow(case: SolvedCase, stream: StreamOptions) -> None:
+    """The axes that the user names must be those of the case's own stream."""
+    if case.flat or case.stream is None or not case.speed:
+        return
+    along = float(FlowAxes.parse(stream.flow, stream.up).flow @ case.stream) / case.speed
+    if along < ALONG:
+        flow, up = case.axes
+        raise InputError(
+            f"{case.path}: the stream of this case runs along {flow}",
+            seen=f"--flow {stream.flow}",
+            remedy=f"give --flow {flow} --up {up}",
+        )
 
 
 def _on_box(corners: NDArray, low: NDArray, high: NDArray) -> NDArray[np.bool_]:

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from aerosurrogate.coeffs import CoeffsOptions, coeffs
+from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.data.prepare import prepare
 from aerosurrogate.data.readers import Options, reader_of, recognise
 from aerosurrogate.data.store import Dataset
@@ -152,3 +154,28 @@ def test_a_case_without_a_wall_at_rest_or_without_a_mesh_is_refused(tmp_path):
     (tmp_path / "sound" / "constant" / "polyMesh" / "boundary").unlink()
     with pytest.raises(InputError, match="sound"):
         read_one(tmp_path / "sound")
+
+
+def test_a_case_that_was_not_solved_is_refused_by_every_command(tmp_path):
+    write_case(tmp_path / "box")
+    (tmp_path / "box" / "100").rename(tmp_path / "box" / "0")
+    with pytest.raises(InputError, match="nothing has been solved"):
+        read_one(tmp_path / "box")
+    with pytest.raises(InputError, match="nothing has been solved"):
+        coeffs([str(tmp_path / "box")], CoeffsOptions(StreamOptions(speed=25.0)))
+    with pytest.raises(InputError, match=r"no case could be read.*nothing has been solved"):
+        prepare([tmp_path / "box"], tmp_path / "out", jobs=1)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_coeffs_takes_the_stream_from_a_solved_case_as_prepare_does(tmp_path):
+    write_case(tmp_path / "box")
+    case = read_one(tmp_path / "box")
+    row = coeffs([str(tmp_path / "box")], CoeffsOptions(StreamOptions(symmetry="y"))).rows[0]
+    assert (row["speed"], row["density"], row["viscosity"]) == pytest.approx((SPEED, RHO, 1.6e-5))
+    assert row["cd"] == pytest.approx(case.reference["cd"], rel=1e-4)
+    assert row["name"] == "box"
+    said = coeffs([str(tmp_path / "box")], CoeffsOptions(StreamOptions(speed=50.0, symmetry="y"))).rows[0]
+    assert said["cd"] == pytest.approx(row["cd"] / 4, rel=1e-4)  # what the user says comes first
+    with pytest.raises(InputError, match=r"runs along \+x.*--flow \+x --up \+z"):
+        coeffs([str(tmp_path / "box")], CoeffsOptions(StreamOptions(flow="+z", up="+y")))

@@ -104,7 +104,7 @@ def open_source(file: str, field: str | None = None, stream: StreamOptions | Non
     solution = None
     if mesh is not None and flow_fields.is_fields_file(mesh):
         solution = flow_fields.from_mesh(mesh, file)
-    elif (mesh is None or holds_pressure(mesh)) and (stream is not None or source_of(Path(file)).speed):
+    elif (mesh is None or holds_pressure(mesh)) and (stream is not None or mesh is None or source_of(Path(file)).speed):
         solution = read_solved(file, mesh, stream or StreamOptions())
     if solution is None:
         return _plain(file, field)
