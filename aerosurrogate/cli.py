@@ -139,7 +139,7 @@ def _root(
 @app.command()
 def prepare(
     sources: Annotated[list[Path], typer.Argument(help="Folders or files to read.")],
-    out: Annotated[Path, typer.Option(help="Data set folder to write.")],
+    out: Annotated[Path | None, typer.Option(help="Data set folder to write.")] = None,
     format: Annotated[Format, typer.Option(help="What the sources are.")] = Format.auto,
     units: UnitsOption = None,
     jobs: Jobs = None,
@@ -153,6 +153,9 @@ def prepare(
     every: Annotated[
         int | None, typer.Option(min=1, help="Darcy: every N-th point along each axis; 5 of 421 unless said.")
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what is seen and guessed, as a dataset.toml, and write nothing.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -165,6 +168,17 @@ def prepare(
     from aerosurrogate.data.readers import Options
 
     options = Options(units=units, crop=crop, keep=keep, every=every)
+    if explain:
+        from aerosurrogate.data.explain import explain as explained
+
+        texts = {str(source): explained(source, options, format) for source in sources}
+        if as_json:
+            print_json({"sources": [{"source": source, "dataset_toml": text} for source, text in texts.items()]})
+        else:
+            typer.echo("".join(texts.values()), nl=False)
+        return
+    if out is None:
+        raise InputError("where is the data set to go?", remedy="give --out DATASET, or --explain to look only")
     summary = prepare(sources, out, options, format=format, jobs=jobs, compact=compact)
     show(summary, out, results=not as_json)
     if as_json:

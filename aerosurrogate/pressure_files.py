@@ -21,15 +21,12 @@ from aerosurrogate.body import set_in_stream
 from aerosurrogate.conditions import Conditions, FlowAxes, StreamOptions
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields
+from aerosurrogate.mesh.arrays import NAMES, PRESSURE_COEFFICIENTS, find_array
 from aerosurrogate.mesh.openfoam import SolvedCase, read_case
 from aerosurrogate.mesh.orient import outward
 from aerosurrogate.mesh.read import UNITS, read_surface
 from aerosurrogate.mesh.surface import Surface
 
-PRESSURES = ("p", "pressure", "p_static", "static_pressure", "pmean", "pmeantrim")
-COEFFICIENTS = ("cp", "pressure_coefficient", "cpmean")
-SHEARS = ("wallshearstress", "wall_shear_stress", "wallshearstressmean", "wallshearstressmeantrim", "tau_w")
-VELOCITIES = ("u", "velocity", "umean", "umeantrim")
 AIRFRANS = re.compile(r"airFoil2D_SST_(?P<speed>[\d.]+)_(?P<alpha>-?[\d.]+)_")
 AIRFRANS_DENSITY, AIRFRANS_VISCOSITY = 1.184, 1.56e-5
 ALONG = 0.9  # cosine of the angle from --flow within which a case's stream counts as running along it
@@ -75,13 +72,7 @@ def _source_of_case(case: SolvedCase) -> Source:
 def holds_pressure(mesh: Any) -> bool:
     """Whether a mesh that was read has a pressure, on points or on cells."""
     names = [*mesh.point_data.keys(), *mesh.cell_data.keys()]
-    return find_array(dict.fromkeys(names), (*PRESSURES, *COEFFICIENTS)) is not None
-
-
-def find_array(arrays: dict[str, Any], names: tuple[str, ...]) -> str | None:
-    """The array that has one of the names, whatever its capitals, in the order of the names."""
-    known = {name.lower(): name for name in arrays}
-    return next((known[name] for name in names if name in known), None)
+    return find_array(dict.fromkeys(names), (*NAMES["p"], *PRESSURE_COEFFICIENTS)) is not None
 
 
 def read_solved(
@@ -106,11 +97,11 @@ def read_solved(
     surface = body.surface
     per_density = conditions.density if source.kinematic else 1.0
     notes = [*body.notes, source.words]
-    p = _cell_values(surface, PRESSURES)
+    p = _cell_values(surface, NAMES["p"])
     if p is not None:
         skin = {"p": p * per_density}
     else:
-        coefficient = _cell_values(surface, COEFFICIENTS)
+        coefficient = _cell_values(surface, PRESSURE_COEFFICIENTS)
         if coefficient is None:
             raise InputError(f"{file}: no pressure on the body", remedy="name the body's patch with --patch")
         skin = {"p": coefficient * conditions.dynamic_pressure}
@@ -179,7 +170,7 @@ def _wall(mesh: Any, flat: bool, label: str) -> Surface:
     """The body in a mesh of its surroundings, with what the cells next to it know of the velocity there."""
     surface, owners = _boundary_lines(mesh) if flat else _boundary_faces(mesh)
     keep = ~_on_box(surface.corners, surface.points.min(axis=0), surface.points.max(axis=0))
-    velocity = find_array(surface.point_data, VELOCITIES)
+    velocity = find_array(surface.point_data, NAMES["U"])
     if velocity is not None:
         still = np.linalg.norm(surface.point_data[velocity], axis=1) == 0
         keep &= still[surface.cells].all(axis=1)
@@ -225,8 +216,8 @@ def _boundary_lines(mesh: Any) -> tuple[Surface, NDArray[np.int64]]:
 
 def _near_wall(mesh: Any, owners: NDArray[np.int64], surface: Surface) -> dict[str, NDArray]:
     """Velocity in the cells next to the faces (m, d), and how far their centres are from them (m,)."""
-    where = mesh.cell_data if find_array(dict(mesh.cell_data.items()), VELOCITIES) else mesh.point_data
-    name = find_array(dict(where.items()), VELOCITIES)
+    where = mesh.cell_data if find_array(dict(mesh.cell_data.items()), NAMES["U"]) else mesh.point_data
+    name = find_array(dict(where.items()), NAMES["U"])
     if name is None:
         return {}
     by_cell = mesh if where is mesh.cell_data else mesh.point_data_to_cell_data()
@@ -257,7 +248,7 @@ def _cell_values(surface: Surface, names: tuple[str, ...]) -> NDArray | None:
 def _shear(surface: Surface, source: Source, conditions: Conditions, per_density: float) -> tuple[NDArray | None, str]:
     """Wall shear (m, d) Pa of the fluid on the body, and where it is from."""
     d = surface.dimension
-    if (given := _cell_values(surface, SHEARS)) is not None:
+    if (given := _cell_values(surface, NAMES["wallShearStress"])) is not None:
         sign = -1.0 if source.shear_on_fluid else 1.0
         return sign * per_density * given[:, :d], "wall shear from the file"
     if _OWNER_VELOCITY in surface.cell_data:

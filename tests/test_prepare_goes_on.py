@@ -13,7 +13,7 @@ import pytest
 import pyvista as pv
 
 from aerosurrogate.data.prepare import Summary, prepare
-from aerosurrogate.data.readers import recognise
+from aerosurrogate.data.readers import Options, recognise
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
 from aerosurrogate.parallel import over_processes
@@ -60,7 +60,7 @@ def balls(tmp_path):
 
 
 def run(folder, out, **options) -> Summary:
-    return prepare([folder], out, jobs=1, **options)
+    return prepare([folder], out, Options(**options), jobs=1)
 
 
 def test_a_folder_of_vtk_files_comes_as_its_toml_says(balls, tmp_path):

@@ -1,6 +1,7 @@
 """Bodies from files: any mesh format, airfoil coordinates and NACA names, as clean, outward surfaces."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,17 +54,25 @@ def read_as_it_is(path: str | Path, units: str | None = None, patch: str | None 
 
 def units_doubt(length: float) -> str | None:
     """A message for lengths (m) that are absurd for a vehicle or a wing, naming the option that would mend them."""
-    low, high = PLAUSIBLE
-    if low <= length <= high:
+    if PLAUSIBLE[0] <= length <= PLAUSIBLE[1]:
         return None
-    fitting = {name: length * scale for name, scale in UNITS.items() if low <= length * scale <= high}
-    if not fitting:
+    best = likely_units([length])
+    if best is None:
         return f"a length of {length:.3g} m is absurd for a vehicle or a wing, and no units would mend it"
-    best = min(fitting, key=lambda name: abs(math.log(fitting[name] / USUAL)))
     return (
         f"a length of {length:.4g} m is absurd for a vehicle or a wing; "
-        f"if the file is in {best} it is {fitting[best]:.3g} m: pass --units {best} (or --units m to keep it)"
+        f"if the file is in {best} it is {length * UNITS[best]:.3g} m: pass --units {best} (or --units m to keep it)"
     )
+
+
+def likely_units(lengths: Sequence[float]) -> str | None:
+    """The units under which all lengths, in a file's own, are plausible, and the usual one comes nearest to 3 m."""
+    low, high = PLAUSIBLE
+    fitting = {name: scale for name, scale in UNITS.items() if all(low <= x * scale <= high for x in lengths)}
+    usual = float(np.median(lengths))
+    if "m" in fitting or not fitting:
+        return "m" if fitting else None
+    return min(fitting, key=lambda name: abs(math.log(usual * fitting[name] / USUAL)))
 
 
 def curve_surface(curve: Floats, name: str, path: Path | None = None) -> Surface:

@@ -11,12 +11,13 @@ from aerosurrogate import flow_fields
 from aerosurrogate.conditions import FlowAxes, StreamOptions
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import UNITS, FlowFields
+from aerosurrogate.mesh.arrays import NAMES, find_array
 from aerosurrogate.mesh.distance import nearest
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.predict import STILL_ON_WALLS
-from aerosurrogate.pressure_files import PRESSURES, find_array, holds_pressure, read_solved, source_of
+from aerosurrogate.pressure_files import holds_pressure, read_solved, source_of
 
 LABELS = {
     "Cp": "pressure coefficient Cp",
@@ -129,7 +130,7 @@ def _plain(file: str, field: str | None) -> Source:
     surface = read_surface(file)
     arrays: dict[str, Any] = {k: v[surface.cells].mean(axis=1) for k, v in surface.point_data.items()}
     arrays |= surface.cell_data
-    name = field or find_array(arrays, PRESSURES) or next(iter(arrays), None)
+    name = field or find_array(arrays, NAMES["p"]) or next(iter(arrays), None)
     if name is None or name not in arrays:
         remedy = f"give --field {'|'.join(arrays)}" if arrays else "predict its fields first: aerosurrogate predict"
         raise InputError(f"{file}: no such field" if field else f"{file}: holds no fields", seen=field, remedy=remedy)

@@ -1,7 +1,7 @@
 """OpenFOAM cases: a case folder, or a folder of them, each at its latest time.
 
-What a case says of its body, its stream and its pressure is read by `mesh.openfoam`. Cases come in the model's frame, in
-SI units; a domain cut by a symmetry plane gives half a body.
+What a case says of its body, its stream and its pressure is read by `mesh.openfoam`. Cases come in the model's frame,
+in SI units; a domain cut by a symmetry plane gives half a body.
 """
 
 from collections.abc import Mapping

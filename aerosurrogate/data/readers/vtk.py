@@ -8,7 +8,7 @@ A `dataset.toml` in the folder says what is what; everything in it may be left o
     pressure = "static"       # gauge, Pa; or "kinematic": p and wallShearStress are per density
     table = "cases.csv"       # name, and any of speed, alpha, density, viscosity (beats [conditions]), cd, cl, cm, area
 
-    [arrays]                  # our names = the files' names; vectors are in the files' axes
+    [arrays]                  # our names = the files' names, where those do not tell; vectors are in the files' axes
     p = "pressure"
     U = "velocity"
 
@@ -31,7 +31,8 @@ import csv
 import fnmatch
 import tomllib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,7 +43,7 @@ from scipy.spatial import KDTree
 
 from aerosurrogate.body import Body, set_in_stream
 from aerosurrogate.conditions import DENSITY, VISCOSITY, Conditions, StreamOptions
-from aerosurrogate.data.case import FIELD_SPECS, Case, field_spec
+from aerosurrogate.data.case import Case, field_spec
 from aerosurrogate.data.readers import Batch, Options
 from aerosurrogate.data.readers.meshes import (
     Points,
@@ -56,15 +57,17 @@ from aerosurrogate.data.readers.meshes import (
 )
 from aerosurrogate.data.splits import Splits, four_to_one
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.arrays import NAMES, recognised
 from aerosurrogate.mesh.distance import inside
 from aerosurrogate.mesh.load import load
-from aerosurrogate.mesh.read import UNITS, read_surface
+from aerosurrogate.mesh.read import UNITS, likely_units, read_as_it_is, read_surface, units_doubt
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.vtu import VtuFile, worth_streaming
 
 VERSION = 2
 SKINS = (".vtp", ".vtk", ".stl", ".obj", ".ply", ".off", ".vtu")
 SETTINGS = "dataset.toml"
+LOOKED_AT = 8  # skins of a folder whose sizes tell its units
 TRUTHS = ("cd", "cl", "cm", "cd_pressure", "cd_friction", "area")
 
 
@@ -170,16 +173,18 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     said = settings.conditions.model_copy(update={k: v for k, v in row.items() if k in _Conditions.model_fields})
     units = options.units or settings.units
     surface = read_surface(path, units)
+    if units is None:
+        _refuse_size(surface, path, home)
     stream = StreamOptions(flow=settings.axes.flow, up=settings.axes.up, ground=said.ground_words, units=units)
     body = set_in_stream(surface, stream, str(path))
     # Where the ground is supposed to be is said by the conditions, and repairs nothing.
     notes = [note for note in body.notes if note not in surface.notes and not note.startswith("ground at")]
-    names = settings.arrays or {key: key for key in FIELD_SPECS}
     around = None
     for air in (file for file in beside if file.suffix not in (".toml", ".csv")):
-        around = _outside(body, _air(air, body, names, UNITS[units or "m"], options.keep), notes)
+        around = _outside(body, _air(air, body, settings, UNITS[units or "m"], options.keep), notes)
+    names = arrays_of(settings, {**surface.point_data, **surface.cell_data})
     skin = thinned(_completed(_skin(body, names), around, notes), options.keep, zlib.crc32(name.encode()))
-    _refuse_missing(path, settings, names, surface, {**skin.fields, **(around.fields if around else {})})
+    _refuse_missing(path, settings, surface, {**skin.fields, **(around.fields if around else {})})
     if settings.pressure == "kinematic":
         skin, around = _per_density(skin, said.density), around and _per_density(around, said.density)
     reference = {key: float(row[key]) for key in TRUTHS if key in row}
@@ -191,14 +196,43 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     return flow_case(name, body.in_model_frame(), skin, around, conditions, reference=reference, notes=notes)
 
 
-def _refuse_missing(
-    path: Path, settings: Settings, names: Mapping[str, str], surface: Surface, found: Mapping[str, Any]
-) -> None:
-    """All arrays that the settings name must be there; without settings, at least one of those with our names."""
-    missing = [theirs for ours, theirs in names.items() if ours not in found]
-    if missing and (settings.arrays or not found):
+def arrays_of(settings: Settings, there: Iterable[str]) -> dict[str, str]:
+    """The arrays of a file by our names: as the settings say, else those whose own names tell what they are."""
+    return settings.arrays if settings.arrays is not None else recognised(there)
+
+
+def _refuse_size(surface: Surface, path: Path, home: Path) -> None:
+    """Lengths that no vehicle has are in other units than metres; which, all files of the folder tell together."""
+    if units_doubt(surface.length) is None:
+        return
+    lengths = lengths_in(home) or (surface.length,)
+    units = likely_units(lengths)
+    remedy = f'pass --units {units}, or write units = "{units}" into {SETTINGS} (--units m keeps it)'
+    raise InputError(
+        f"{path}: a length of {surface.length:.4g} m is absurd for a vehicle or a wing",
+        seen=f"lengths from {min(lengths):.4g} to {max(lengths):.4g} in this folder",
+        remedy=remedy if units and units != "m" else "check the file; --units m keeps it",
+    )
+
+
+@lru_cache(maxsize=4)
+def lengths_in(home: Path) -> tuple[float, ...]:
+    """Largest extents of some skins of a folder, in the files' own units."""
+    lengths = []
+    for path in _skins(home)[:LOOKED_AT]:
+        try:
+            lengths.append(read_as_it_is(path).length)
+        except InputError:
+            continue
+    return tuple(lengths)
+
+
+def _refuse_missing(path: Path, settings: Settings, surface: Surface, found: Mapping[str, Any]) -> None:
+    """All arrays that the settings name must be there; without settings, at least one that we know."""
+    missing = [theirs for ours, theirs in (settings.arrays or {}).items() if ours not in found]
+    if missing or not found:
         raise InputError(
-            f"{path} has no array {' or '.join(missing)}",
+            f"{path} has no array {' or '.join(missing or NAMES)}",
             seen=", ".join({**surface.point_data, **surface.cell_data}) or "no arrays at all",
             remedy=f"name what it has in [arrays] of {SETTINGS}",
         )
@@ -237,7 +271,7 @@ def _skin(body: Body, names: Mapping[str, str]) -> Points:
     return at_faces(moved, turned) if by_face else at_vertices(moved, turned)
 
 
-def _air(path: Path, body: Body, names: Mapping[str, str], metres: float, keep: int) -> Points:
+def _air(path: Path, body: Body, settings: Settings, metres: float, keep: int) -> Points:
     """The air of a volume file in the model's frame: at the centres of cells if arrays are by cell, else at points.
 
     A VTU of more than `keep` cells around a 3D body is streamed, and thinned to so many.
@@ -245,7 +279,7 @@ def _air(path: Path, body: Body, names: Mapping[str, str], metres: float, keep: 
     if body.dimension == 3 and worth_streaming(path, keep):
         file, seed = VtuFile(path), zlib.crc32(path.stem.encode())
         have = {*file.names("CellData"), *file.names("PointData")}
-        wanted = {ours: theirs for ours, theirs in names.items() if theirs in have}
+        wanted = {ours: theirs for ours, theirs in arrays_of(settings, have).items() if theirs in have}
         if wanted:
             drawn = streamed(
                 file, wanted, body.in_model_frame(), lambda x: body.to_model(x * metres), metres, keep, seed
@@ -253,13 +287,15 @@ def _air(path: Path, body: Body, names: Mapping[str, str], metres: float, keep: 
             return Points(drawn.points, drawn.sizes, _turned(drawn.fields, body.rotation))
     grid = load(path)
     d = body.dimension
+    names = arrays_of(settings, [*grid.point_data.keys(), *grid.cell_data.keys()])
     by_cell = any(name in grid.cell_data for name in names.values())
     data = grid.cell_data if by_cell else grid.point_data
     places = np.asarray(grid.cell_centers().points if by_cell else grid.points, dtype=float)[:, :d] * metres
     volumes = (cell_volumes(grid) if by_cell else vertex_volumes(grid)) * metres**d
     fields = {ours: np.asarray(data[theirs]) for ours, theirs in names.items() if theirs in data}
     if not fields:
-        raise InputError(f"{path} holds none of the arrays {', '.join(names.values())}", seen=", ".join(data.keys()))
+        looked_for = ", ".join(names.values() or NAMES)
+        raise InputError(f"{path} holds none of the arrays {looked_for}", seen=", ".join(data.keys()) or "none")
     return Points(body.to_model(places), volumes, _turned(fields, body.rotation))
 
 
