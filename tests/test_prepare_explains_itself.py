@@ -52,11 +52,16 @@ def test_what_it_prints_prepares_a_folder_of_mesh_files(balls, tmp_path):
 
 
 def test_a_wrong_guess_is_corrected_in_the_file(balls):
-    text = explain(balls).replace('pressure = "static"', 'pressure = "kinematic"').replace("speed = 30", "speed = 55")
+    text = (
+        explain(balls)
+        .replace('pressure = "static"', 'pressure = "kinematic"')
+        .replace("speed = 30", "ground = false\nspeed = 55")
+    )
     (balls / "dataset.toml").write_text(text)
     again = tomllib.loads(explain(balls))
     assert again["pressure"] == "kinematic"
     assert 55 < again["conditions"]["speed"] < 56
+    assert again["conditions"]["ground"] is False
 
 
 def test_a_folder_a_case_is_understood(tmp_path):

@@ -99,6 +99,8 @@ def _of_meshes(source: Path, options: Options) -> list[str]:
     lines += ["", "[conditions]"]
     unknown = "# speed = 30.0  # m/s: not in the files; without it there are no coefficients"
     lines.append(unknown if speed is None else f"speed = {speed:.6g}  # m/s" + _guess(settings.conditions.speed))
+    others = settings.conditions.model_dump(include=settings.conditions.model_fields_set - {"speed"})
+    lines += [f"{key} = {json.dumps(value)}" for key, value in others.items()]
     if flow:
         lines += ["", "[axes]", f"flow = {json.dumps(flow)}", f"up = {json.dumps(up)}"]
     if settings.splits.test is not None:
