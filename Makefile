@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 # One process a core; the maths libraries must not start a thread pool in each of them.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo test test-slow mutants lint bench clean
+.PHONY: demo test test-slow mutants lint bench docs clean
 
 demo: .venv/installed
 	@mkdir -p out
@@ -37,8 +37,14 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/ranking.py
 	$(BIN)/python benchmarks/feeding.py
 
+docs: .venv/installed
+	$(PIP) --editable ".[docs]"
+	$(BIN)/typer aerosurrogate.cli utils docs --name aerosurrogate --title "Options" --output docs/reference.md
+	$(BIN)/mkdocs build --quiet
+	@echo "The site: site/index.html"
+
 clean:
-	rm -rf .venv out build *.egg-info
+	rm -rf .venv out build site docs/reference.md
 
 # Files that mark what is installed: a second run finds them newer than what they were made from and does nothing.
 .venv/installed: pyproject.toml constraints.txt
