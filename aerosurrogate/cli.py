@@ -282,6 +282,9 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the tables (CSV, JSON); the run's own unless said.")
     ] = None,
+    fields: Annotated[
+        bool, typer.Option("--fields", help="Write each case too, with truth, prediction and error.")
+    ] = False,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -297,8 +300,11 @@ def evaluate(
     from aerosurrogate.evaluate import evaluate
     from aerosurrogate.surrogate import Surrogate
 
-    result = evaluate(Surrogate.load(model, device), cases, cases.names(split))
     folder = out or (Path(model) if Path(model).is_dir() else None)
+    if fields and folder is None:
+        raise InputError("where should the fields go?", seen=model, remedy="give --out DIR")
+    keep = (lambda answered: answered.by(model).save(folder / f"cases_{split}")) if fields and folder else None
+    result = evaluate(Surrogate.load(model, device), cases, cases.names(split), keep=keep)
     if folder is not None:
         result.write(folder, f"evaluation_{split}")
         console.note(f"tables written to {folder}")
@@ -309,8 +315,11 @@ def evaluate(
 
 @app.command()
 def predict(
-    geometries: Annotated[list[str], typer.Argument(metavar="GEOMETRY...", help="Surface files or airfoil names.")],
+    geometries: Annotated[
+        list[str], typer.Argument(metavar="GEOMETRY...|DATASET", help="Surface files, airfoil names, or a data set.")
+    ],
     out: Annotated[Path, typer.Option(help="File to write, or folder when there are several shapes.")],
+    split: Annotated[str | None, typer.Option(help="Split of a data set; test unless said.")] = None,
     points: Annotated[Path | None, typer.Option(help="Predict on this mesh's cells instead.")] = None,
     grid: Annotated[str | None, typer.Option(help="Predict on a regular grid, NXxNYxNZ.")] = None,
     surface_only: Annotated[bool, typer.Option("--surface-only", help="Leave the surroundings out.")] = False,
@@ -336,8 +345,15 @@ def predict(
     Example: `aerosurrogate predict sample_meshes/car.stl --out fields.vtu`
     """
     from aerosurrogate.conditions import StreamOptions
-    from aerosurrogate.predict import Wanted, predict
+    from aerosurrogate.predict import Wanted, is_dataset, predict, predict_cases
 
+    if is_dataset(geometries[0]):
+        cases = predict_cases(geometries[0], out, model, split, device)
+        cases.show()
+        console.note(f"{len(cases.rows)} cases with truth, prediction and error in {out}")
+        if as_json:
+            print_json(cases.document())
+        return
     stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units, symmetry)
     wanted = Wanted.parse(surface_only, grid, chunk)
     result = predict(geometries, out, stream, wanted, points=points, model=model, device=device)
@@ -409,10 +425,14 @@ def coeffs(
 @app.command()
 def viz(
     files: Annotated[list[Path], typer.Argument(metavar="FILE_OR_RUN...", help="Fields, or run folders.")],
-    out: Annotated[Path, typer.Option(help="Picture (.png) or interactive page (.html).")],
+    out: Annotated[Path, typer.Option(help="Picture (.png), page (.html), or film of several times (.gif, .mp4).")],
     field: Annotated[str | None, typer.Option(help="Field to show; the pressure coefficient unless said.")] = None,
     kind: Annotated[Kind | None, typer.Option(help="What to draw; chosen from the file unless said.")] = None,
     reference: Annotated[Path | None, typer.Option(help="Truth to compare with, for --kind error.")] = None,
+    layer: Annotated[int | None, typer.Option(min=1, help="Layer of the slices; the last unless said.")] = None,
+    case: Annotated[
+        str | None, typer.Option(help="Case of a run's data; the first of its test split unless said.")
+    ] = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -422,7 +442,7 @@ def viz(
     """
     from aerosurrogate.viz import viz
 
-    viz(files, out, field=field, kind=kind, reference=reference)
+    viz(files, out, field=field, kind=kind, reference=reference, layer=layer, case=case)
 
 
 @app.command()

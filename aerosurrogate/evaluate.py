@@ -9,7 +9,7 @@ as those of the meshes lie: what that costs stands beside (`..._drawn`).
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from aerosurrogate.data.native import body_origin
 from aerosurrogate.data.sampling import Sampling, drawn
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset
+from aerosurrogate.held_out import HeldOut
 from aerosurrogate.intervals import Sample
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.model.interface import States
@@ -87,12 +88,23 @@ class Evaluation:
         console.table(f"{len(self.rows)} cases", columns, rows, results=results)
 
 
-def evaluate(surrogate: Surrogate, dataset: Dataset, names: Sequence[str], title: str = "evaluate") -> Evaluation:
-    """Measure a model on cases of a data set, at full resolution, chunk by chunk."""
+def evaluate(
+    surrogate: Surrogate,
+    dataset: Dataset,
+    names: Sequence[str],
+    title: str = "evaluate",
+    keep: Callable[[HeldOut], Path] | None = None,
+) -> Evaluation:
+    """Measure a model on cases of a data set, at full resolution, chunk by chunk.
+
+    `keep` is given each case with its answers, and says in which file it put them.
+    """
     result = Evaluation([], paper=dict(surrogate.card.get("paper", {})))
     with console.progress(title, len(names), unit="cases") as advance:
         for number, name in enumerate(names):
-            row, evidence = evaluate_case(surrogate, dataset, name, number)
+            row, evidence, answered = evaluate_case(surrogate, dataset, name, number)
+            if keep is not None:
+                row["file"] = str(keep(answered))
             result.rows.append(row)
             if evidence is not None:
                 result.evidence[name] = evidence
@@ -103,8 +115,8 @@ def evaluate(surrogate: Surrogate, dataset: Dataset, names: Sequence[str], title
 
 def evaluate_case(
     surrogate: Surrogate, dataset: Dataset, name: str, seed: int = 0
-) -> tuple[dict[str, Any], trust.Evidence | None]:
-    """One case: its metrics, and what it shows of itself for trust."""
+) -> tuple[dict[str, Any], trust.Evidence | None, HeldOut]:
+    """One case: its metrics, what it shows of itself for trust, and the answers."""
     case = dataset.case(name).whole()
     places = Places.of(case)
     start, states = time.perf_counter(), None
@@ -120,9 +132,10 @@ def evaluate_case(
     row: dict[str, Any] = {"name": name} | field_errors(surrogate, case, predicted)
     row |= coefficient_errors(surrogate, case, predicted, states)
     row["seconds"] = time.perf_counter() - start
+    answered = HeldOut(case, predicted, surrogate.times, dataset=str(dataset.folder))
     if surrogate.native is not None and surrogate.native.pattern is not None:
         states = None  # trust compares what prediction has: drawn points
-        if case.cells is not None and case.conditions is not None:
+        if case.cells is not None and case.conditions is not None and surrogate.has_states():
             states = surrogate.states(_as_predicted(surrogate, case))
             predicted = surrogate.decode(states, places, CHUNK)
             row |= {f"{key}_{DRAWN}": value for key, value in field_errors(surrogate, case, predicted).items()}
@@ -131,7 +144,7 @@ def evaluate_case(
     evidence = _evidence(surrogate, case, states, row)
     if evidence is not None and surrogate.trust is not None and surrogate.calibration is not None:
         row |= _bounds(surrogate, evidence, row)
-    return row, evidence
+    return row, evidence, answered
 
 
 def _as_predicted(surrogate: Surrogate, case: Case) -> Places:
@@ -245,7 +258,7 @@ def summarise(result: Evaluation) -> None:
     routes = (*ROUTES, DRAWN)
     ends = (*routes, "low", "high")
     found = {f"{c}_{end}" for c in ("cd", "cl") for end in ends}
-    apart = {"name", "cd", "cl", "seconds", "area_over_silhouette"} | found
+    apart = {"name", "file", "cd", "cl", "seconds", "area_over_silhouette"} | found
     keys = [key for key in result.rows[0] if key not in apart]
     for key in keys:
         result.figures[key] = float(np.mean([row[key] for row in result.rows if key in row]))

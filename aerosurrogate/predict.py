@@ -32,6 +32,7 @@ from aerosurrogate.model_frame import in_place, known_stream, sample, skin_place
 from aerosurrogate.parallel import each, expanded, own_device, workers
 
 if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
+    from aerosurrogate.evaluate import Evaluation
     from aerosurrogate.model.interface import States
     from aerosurrogate.surrogate import Surrogate
 
@@ -231,6 +232,25 @@ class Predictions:
                 f"trust {row['trust'] or 'unknown'}; fields in {self.written[file]}"
             )
         console.left_out(self.failed)
+
+
+def predict_cases(
+    dataset: str, out: Path, model: str | None, split: str | None = None, device: str = "auto"
+) -> "Evaluation":
+    """Predict the cases of a split [test] of a data set; each goes into `out` with its truth and the error."""
+    from aerosurrogate.data.store import Dataset
+    from aerosurrogate.evaluate import evaluate
+    from aerosurrogate.surrogate import Surrogate
+
+    if model is None:
+        remedy = "give --model, a run folder or a checkpoint that was trained on such data"
+        raise InputError("which model should answer for a data set?", seen=dataset, remedy=remedy)
+    cases, surrogate = Dataset(dataset), Surrogate.load(model, device)
+    return evaluate(surrogate, cases, cases.names(split or "test"), "predict", keep=lambda a: a.by(model).save(out))
+
+
+def is_dataset(path: str) -> bool:
+    return (Path(path) / "manifest.json").is_file()
 
 
 def predict(

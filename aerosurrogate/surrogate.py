@@ -29,6 +29,7 @@ from aerosurrogate.data.scaling import Places, Scaling
 from aerosurrogate.errors import InputError
 from aerosurrogate.model import registry
 from aerosurrogate.model.interface import Grid, Model, States
+from aerosurrogate.model.transolver import Transolver
 from aerosurrogate.writing import replacing
 
 SCHEMA = 2
@@ -124,6 +125,11 @@ class Surrogate:
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 
+    @property
+    def times(self) -> int:
+        """How many times a field's channels hold, one after the other."""
+        return 1 if self.task == "steady" else self.time_steps
+
     def has_states(self, grid: Grid = None) -> bool:
         """Whether the model makes states of points, from which others are decoded."""
         return self.task == "steady" and not self.model.without_states and grid is None
@@ -166,6 +172,24 @@ class Surrogate:
         else:
             outputs = answer_all_times(self.model, inputs, grid, self.task, self.time_steps)
         return self.scaling.fields(outputs[0].float().cpu().numpy(), places.surface, places.conditions), skin
+
+    @torch.inference_mode()
+    def slice_weights(
+        self, places: Places, layer: int | None = None, grid: Grid = None, states: States | None = None
+    ) -> Array:
+        """The weights (n, heads, slices) by which points belong to the slices of a layer, 1 the first; the last unless
+        said. The points are the body, unless its states are given. Of several times it is the last that is asked for.
+        """
+        if not isinstance(self.model, Transolver):
+            remedy = "give another --kind"
+            raise InputError("only a Transolver has slices", seen=self.model.config.kind, remedy=remedy)
+        layers = self.model.config.layers
+        if layer is not None and not 1 <= layer <= layers:
+            raise InputError("no such layer", seen=layer, remedy=f"the model has layers 1 to {layers}")
+        inputs = torch.from_numpy(self.scaling.inputs(places))[None].to(self.device)
+        time = inputs.new_ones(1) if self.task == "time" else None
+        found = self.model.slice_weights(inputs, (layer or layers) - 1, states, grid, time)
+        return found[0].float().cpu().numpy()
 
     def force_areas(self, states: States, silhouette: float) -> dict[str, float]:
         """The head's answer for a body of this silhouette, m2 (2D: chord x 1 m): `drag` and `lift` over dynamic

@@ -1,9 +1,13 @@
 """Pictures (PNG, without a display) and interactive pages (HTML, one file, offline).
 
+Of a design, that is a file of `predict` or of others:
 field       a body's skin from several sides with the plane in the middle; a section with its flow and Cp over x/c
 error       prediction, reference and their difference
 slices      what the model's learned slices have taken hold of
 history     losses and learning rate of training runs
+
+Of a held-out case, that is a file of `predict DATASET` or a run: prediction, truth and error (`error`), the prediction
+alone (`field`), or `slices`; several times as a strip, as an animation (GIF, MP4) or as a page with a slider.
 """
 
 from collections.abc import Sequence
@@ -11,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.held_out import is_held_out
 from aerosurrogate.writing import replacing, write_text
 
 
@@ -21,8 +26,16 @@ def viz(
     field: str | None = None,
     kind: str | None = None,
     reference: Path | None = None,
+    layer: int | None = None,
+    case: str | None = None,
 ) -> None:
-    """Draw files or run folders into one picture or page."""
+    """Draw files or run folders into one picture or page; `layer` is that of the slices, `case` one of a run's data."""
+    kept = is_held_out(files[0])
+    if kept or (_is_run(files[0]) and kind not in (None, "history")):
+        from aerosurrogate.viz import cases
+
+        cases.draw(files[0], out, kind=kind or "error", field=field, layer=layer, name=case)
+        return
     if out.suffix.lower() not in (".png", ".html"):
         remedy = "end the name with .png for a picture or .html for an interactive page"
         raise InputError("unknown kind of picture", seen=out, remedy=remedy)
@@ -31,7 +44,7 @@ def viz(
         raise InputError(f"--kind {kind} {'needs' if kind == 'error' else 'takes no'} --reference", seen=reference)
     if kind != "history" and len(files) > 1 and (kind != "field" or out.suffix == ".html"):
         raise InputError(f"--kind {kind} shows one file in {out.suffix}", seen=f"{len(files)} files")
-    drawing = _draw(kind, files, out.suffix.lower() == ".html", field, reference)
+    drawing = _draw(kind, files, out.suffix.lower() == ".html", field, reference, layer)
     if out.suffix.lower() == ".html":
         write_text(out, drawing)
     else:
@@ -50,7 +63,14 @@ def _is_run(path: Path) -> bool:
     return path.is_dir() and (path / "log.jsonl").is_file()
 
 
-def _draw(kind: str, files: Sequence[Path], interactive: bool, field: str | None, reference: Path | None) -> Any:
+def _draw(
+    kind: str,
+    files: Sequence[Path],
+    interactive: bool,
+    field: str | None,
+    reference: Path | None,
+    layer: int | None,
+) -> Any:
     """A matplotlib figure, or the text of a page."""
     from aerosurrogate.viz import history, page, slices, views
     from aerosurrogate.viz.source import difference, open_source
@@ -59,7 +79,7 @@ def _draw(kind: str, files: Sequence[Path], interactive: bool, field: str | None
         return page.history(files) if interactive else history.figure(files)
     sources = [open_source(str(file), field) for file in files]
     if kind == "slices":
-        return page.slices(sources[0]) if interactive else slices.figure(sources[0])
+        return page.slices(sources[0], layer) if interactive else slices.figure(sources[0], layer)
     if reference is not None:
         compared = difference(sources[0], str(reference))
         return page.error(compared) if interactive else views.error(compared)

@@ -50,10 +50,10 @@ def error(compared: Difference) -> str:
     return document([_switched(predicted, choices, predicted.label)], title)
 
 
-def slices(source: Source) -> str:
+def slices(source: Source, layer: int | None = None) -> str:
     from aerosurrogate.viz.slices import weights
 
-    shown = dict(weights(source))
+    shown = dict(weights(source, layer))
     title = f"{source.name}: learned slices"
     if source.surface.dimension == 2:
         return document([_curves_figure(list(shown.items()), source, "slice weight")], title)

@@ -1,0 +1,264 @@
+"""Pictures of held-out cases: prediction, truth and error side by side; several times as a strip.
+
+Plane cases are painted on their own mesh, where it lies (or has moved to); bodies in space show their skin.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.tri import Triangulation
+from numpy.typing import NDArray
+
+from aerosurrogate.conditions import FlowAxes
+from aerosurrogate.data.case import field_spec
+from aerosurrogate.errors import InputError
+from aerosurrogate.held_out import MOVED, HeldOut, is_held_out, read_held_out, triangles
+from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.viz.source import Difference, Scale, Source, labelled
+from aerosurrogate.viz.views import colour_bar, new_figure
+from aerosurrogate.writing import write_text
+
+STRIP = 6  # times of a strip
+FAR = 3.0  # a mesh that reaches so many times farther than its middle four fifths is shown there alone
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """One field of a held-out case, with one scale of colours for all its times."""
+
+    held: HeldOut
+    field: str
+
+    @property
+    def label(self) -> str:
+        width = self.held.true(self.field).shape[1]
+        words = {"U": "speed", "p": "pressure"}.get(self.field, self.field)
+        return labelled(words if width == 1 or self.field == "U" else f"size of {words}", field_spec(self.field).unit)
+
+    @property
+    def title(self) -> str:
+        apart = [self.held.answer(self.field, step) - self.held.true(self.field, step) for step in self.steps]
+        true = [self.held.true(self.field, step) for step in self.steps]
+        error = np.linalg.norm(np.stack(apart)) / max(float(np.linalg.norm(np.stack(true))), 1e-30)
+        return f"{self.held.case.name}: {self.label}, relative L2 error {error:.3g}"
+
+    @property
+    def steps(self) -> range:
+        return range(self.held.steps)
+
+    def true(self, step: int) -> Floats:
+        return self._size(self.held.true(self.field, step))
+
+    def answer(self, step: int) -> Floats:
+        return self._size(self.held.answer(self.field, step))
+
+    def error(self, step: int) -> Floats:
+        """Signed where the field is one number, else the length of the difference."""
+        return self._size(self.held.answer(self.field, step) - self.held.true(self.field, step))
+
+    def _size(self, values: NDArray) -> Floats:
+        if self.field in MOVED and values.shape[1] >= 4:  # how far, not where
+            values = values[:, 2:]
+        return (values[:, 0] if values.shape[1] == 1 else np.linalg.norm(values, axis=1)).astype(float)
+
+    def rows(self, step: int) -> list[tuple[str, NDArray, Floats]]:
+        """What is shown of a time: its name, the places (n, d) and the values (n,)."""
+        answer, true = self.held.answer(self.field, step), self.held.true(self.field, step)
+        there, moved = self.held.places(true, self.field), self.held.places(answer, self.field)
+        return [
+            ("prediction", moved, self.answer(step)),
+            ("truth", there, self.true(step)),
+            ("prediction - truth", there, self.error(step)),
+        ]
+
+    def scales(self) -> tuple[Scale, Scale]:
+        """Of the field, and of its error, over all times."""
+        true = [self.true(step)[self.counted] for step in self.steps]
+        return Scale.over(*true), Scale.over(*(self.error(step)[self.counted] for step in self.steps))
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """(n,) the points whose values choose the colours: those in sight."""
+        return np.ones(len(self.held.case.points), bool) if self.field in MOVED else in_sight(self.held)
+
+
+def open_case(path: Path, name: str | None = None) -> HeldOut:
+    """A held-out case from a file of `predict DATASET`, or from a run: its data's test split, the first case unless
+    named."""
+    if path.is_file():
+        if not is_held_out(path):
+            raise InputError("not a case that predict DATASET wrote", seen=path, remedy="give such a file, or a run")
+        return read_held_out(path)
+    from aerosurrogate.data.store import Dataset
+    from aerosurrogate.evaluate import evaluate_case
+    from aerosurrogate.recipe import read_recipe
+    from aerosurrogate.surrogate import Surrogate
+
+    data = read_recipe(path / "recipe.toml").data
+    dataset = Dataset(data.path)
+    names = dataset.names(data.test)
+    if name is not None and name not in dataset.manifest.cases:
+        raise InputError("the run's data set has no such case", seen=name, remedy=f"give --case {names[0]}, say")
+    return evaluate_case(Surrogate.load(path), dataset, name or names[0])[2].by(str(path))
+
+
+def draw(
+    path: Path, out: Path, *, kind: str, field: str | None = None, layer: int | None = None, name: str | None = None
+) -> None:
+    """Draw a held-out case: a picture, an animation of its times, or a page."""
+    from aerosurrogate.viz import moving, page, save_picture, slices
+
+    form = out.suffix.lower()
+    if form not in (".png", ".html", ".gif", ".mp4"):
+        remedy = "end the name with .png for a picture, .gif or .mp4 for a film, .html for a page"
+        raise InputError("unknown kind of picture", seen=out, remedy=remedy)
+    held = open_case(path, name)
+    films = form in (".gif", ".mp4")
+    if films and (held.steps == 1 or kind == "slices"):
+        what = "slices are" if kind == "slices" else f"{held.case.name} is"
+        raise InputError(f"{what} steady: nothing moves", seen=out, remedy=f"give --out {out.with_suffix('.png')}")
+    if kind == "slices":
+        if form == ".png":
+            return save_picture(slices.case_figure(held, layer), out)
+        layers = range(1, slices.layers_of(held) + 1) if layer is None else [layer]
+        frames = [moving.frame(slices.case_figure(held, number)) for number in layers]
+        title = f"{held.case.name}: learned slices"
+        return moving.write_page(frames, [f"layer {number}" for number in layers], title, out)
+    view = shown(held, field)
+    if form == ".png":
+        return save_picture(figure(view, kind), out)
+    if form == ".html" and (body := in_space(view)) is not None:
+        return write_text(out, page.error(body) if kind == "error" else page.field(body.predicted))
+    scales = view.scales()
+    frames = [moving.frame(moment(view, step, kind, scales)) for step in view.steps]
+    if form == ".html":
+        return moving.write_page(frames, [f"time {step + 1}" for step in view.steps], view.title, out)
+    return moving.write_gif(frames, out) if form == ".gif" else moving.write_mp4(frames, out)
+
+
+def shown(held: HeldOut, field: str | None) -> Shown:
+    """The field asked for; the pressure, or the first there is, unless said."""
+    known = list(held.predicted)
+    name = field or ("p" if "p" in known else known[0])
+    if name not in known:
+        raise InputError("no such field in this case", seen=field, remedy=f"give --field {'|'.join(known)}")
+    return Shown(held, name)
+
+
+def in_space(view: Shown) -> Difference | None:
+    """The skin of a body in space with one value a face, where the case has its faces and the field lives there."""
+    case = view.held.case
+    if case.dimensions != 3 or case.cells is None or not np.abs(view.true(0)[case.surface]).any():
+        return None
+    cells = case.cells.astype(np.int64)
+    surface = Surface(case.points.astype(float), cells, name=case.name)
+
+    def on_faces(values: Floats) -> Floats:
+        return values[cells].mean(axis=1)
+
+    used = surface.select(np.ones(len(cells), bool))
+    unit = field_spec(view.field).unit
+    source = Source(case.name, used, FlowAxes.parse(), view.field, unit, on_faces(view.answer(0)))
+    return Difference(source, on_faces(view.true(0)), source)
+
+
+def figure(view: Shown, kind: str = "error") -> Figure:
+    """All that is to see of a case: a strip of its times, or prediction, truth and error of one."""
+    if view.held.steps > 1:
+        return _strip(view)
+    if (body := in_space(view)) is not None:
+        from aerosurrogate.viz import views
+
+        return views.error(body) if kind == "error" else views.field([body.predicted])
+    return moment(view, 0, kind)
+
+
+def moment(view: Shown, step: int, kind: str = "error", scales: tuple[Scale, Scale] | None = None) -> Figure:
+    """One time: prediction, truth and error, or the prediction alone."""
+    scale, apart = scales or view.scales()
+    rows = view.rows(step)[: 3 if kind == "error" else 1]
+    when = f", time {step + 1} of {view.held.steps}" if view.held.steps > 1 else ""
+    width, height = _shape(view.held)
+    drawing = new_figure(4.6 * len(rows) + 0.4, min(max(4.6 * height / width, 2.0), 6.0) + 1.5, view.title + when)
+    panels = np.atleast_1d(drawing.subplots(1, len(rows)))
+    for axes, (words, places, values) in zip(panels, rows, strict=True):
+        error = words == "prediction - truth"
+        paint(axes, view.held, places, values, apart if error else scale)
+        axes.set_title(words, fontsize=10, color="0.35")
+    colour_bar(drawing, scale, view.label, list(panels[:2]))
+    if len(rows) == 3:
+        colour_bar(drawing, apart, "error", [panels[2]])
+    return drawing
+
+
+def _strip(view: Shown) -> Figure:
+    """Prediction, truth and error, one above the other, at times from the first to the last."""
+    scale, apart = view.scales()
+    times = np.unique(np.linspace(0, view.held.steps - 1, STRIP).round().astype(int)).tolist()
+    width, height = _shape(view.held)
+    drawing = new_figure(2.6 * len(times) + 1.6, 3 * min(max(2.6 * height / width, 1.0), 4.0) + 1.2, view.title)
+    panels = drawing.subplots(3, len(times), squeeze=False)
+    for column, step in enumerate(times):
+        for axes, (words, places, values) in zip(panels[:, column], view.rows(step), strict=True):
+            paint(axes, view.held, places, values, apart if words == "prediction - truth" else scale)
+            if column == 0:
+                axes.set_ylabel(words, fontsize=10, color="0.35")
+        panels[0, column].set_title(f"time {step + 1}", fontsize=10, color="0.35")
+    colour_bar(drawing, scale, view.label, list(panels[:2].ravel()), horizontal=False)
+    colour_bar(drawing, apart, "error", list(panels[2]), horizontal=False)
+    return drawing
+
+
+def paint(axes: Any, held: HeldOut, places: NDArray, values: Floats, scale: Scale) -> None:
+    """Values (n,) at the places (n, d) of a case, seen along the last axis of space (a body: from its side)."""
+    case = held.case
+    colours = {"cmap": scale.map, "vmin": scale.low, "vmax": scale.high}
+    if case.dimensions == 3:
+        order = np.argsort(-places[:, 1])
+        axes.scatter(places[order, 0], places[order, 2], c=values[order], s=2, **colours)
+    elif case.grid is not None:
+        x, y = (column.reshape(case.grid) for column in places.T)
+        axes.pcolormesh(x, y, values.reshape(case.grid), shading="gouraud", rasterized=True, **colours)
+    else:
+        mesh = Triangulation(places[:, 0].astype(float), places[:, 1].astype(float), triangles(case, places))
+        axes.tripcolor(mesh, values, shading="gouraud", rasterized=True, **colours)
+    low, high = window(held, places)
+    across = 2 if case.dimensions == 3 else 1
+    axes.set(xlim=(low[0], high[0]), ylim=(low[across], high[across]), aspect="equal", xticks=[], yticks=[])
+    for side in axes.spines.values():
+        side.set_color("0.8")
+
+
+def window(held: HeldOut, places: NDArray | None = None) -> tuple[Floats, Floats]:
+    """The corners (d,) of what is shown: all, or where most points are if the mesh reaches far beyond."""
+    case = held.case
+    points = (case.points if places is None else places).astype(float)
+    if case.surface.any():
+        low, high = points[case.surface].min(axis=0), points[case.surface].max(axis=0)
+        margin = 0.35 * (high - low).max()
+        return np.maximum(low - margin, points.min(axis=0)), np.minimum(high + margin, points.max(axis=0))
+    low, high = points.min(axis=0), points.max(axis=0)
+    inner = np.quantile(points, [0.1, 0.9], axis=0)
+    if (high - low).max() > FAR * np.ptp(inner, axis=0).max():
+        middle, reach = inner.mean(axis=0), 0.6 * np.ptp(inner, axis=0).max()
+        return np.maximum(middle - reach, low), np.minimum(middle + reach, high)
+    margin = 0.02 * (high - low)
+    return low - margin, high + margin
+
+
+def in_sight(held: HeldOut) -> NDArray[np.bool_]:
+    """(n,) the points of a case that are shown."""
+    low, high = window(held)
+    return np.asarray(((held.case.points >= low) & (held.case.points <= high)).all(axis=1))
+
+
+def _shape(held: HeldOut) -> tuple[float, float]:
+    """Width and height of what is shown."""
+    moved = next((name for name in held.predicted if name in MOVED), None)
+    low, high = window(held, None if moved is None else held.places(held.true(moved), moved))
+    across = 2 if held.case.dimensions == 3 else 1
+    return float(high[0] - low[0]), float(high[across] - low[across])
