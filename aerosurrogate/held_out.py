@@ -19,7 +19,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.writing import replacing, write_text
 
 MOVED = {"displacement": slice(0, 2)}  # fields whose first channels are the places that points have moved to
-LONG = 4.0  # times the usual side: longer triangles bridge a hole
+WIDE = 4.0  # times the usual circumcircle: triangles with wider ones bridge a hole
 _KEY = "aerosurrogate_case"
 Array = NDArray[np.float32]
 
@@ -166,8 +166,12 @@ def triangles(case: Case, points: Array | None = None) -> NDArray[np.int64]:
     found = Delaunay(points.astype(float)).simplices.astype(np.int64)
     if case.surface.any():
         return found[~case.surface[found].all(axis=1)]
-    sides = np.linalg.norm(points[found] - points[np.roll(found, 1, axis=1)], axis=2).max(axis=1)
-    return found[sides < LONG * np.median(sides)]
+    corners = points[found].astype(float)
+    sides = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
+    one, other = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
+    doubled = np.abs(one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0])
+    radius = sides.prod(axis=1) / (2 * np.maximum(doubled, np.finfo(float).tiny))
+    return found[radius < WIDE * np.median(radius)]
 
 
 def _unstructured(points: NDArray, cells: NDArray | None) -> Any:

@@ -83,7 +83,7 @@ class Shown:
     @property
     def counted(self) -> NDArray[np.bool_]:
         """(n,) the points whose values choose the colours: those in sight."""
-        return np.ones(len(self.held.case.points), bool) if self.field in MOVED else in_sight(self.held)
+        return in_sight(self.held)
 
 
 def open_case(path: Path, name: str | None = None) -> HeldOut:
@@ -183,7 +183,7 @@ def moment(view: Shown, step: int, kind: str = "error", scales: tuple[Scale, Sca
     rows = view.rows(step)[: 3 if kind == "error" else 1]
     when = f", time {step + 1} of {view.held.steps}" if view.held.steps > 1 else ""
     width, height = _shape(view.held)
-    drawing = new_figure(4.6 * len(rows) + 0.4, min(max(4.6 * height / width, 2.0), 6.0) + 1.5, view.title + when)
+    drawing = new_figure(4.6 * len(rows) + 0.4, min(max(4.6 * height / width, 0.8), 6.0) + 1.5, view.title + when)
     panels = np.atleast_1d(drawing.subplots(1, len(rows)))
     for axes, (words, places, values) in zip(panels, rows, strict=True):
         error = words == "prediction - truth"
@@ -200,13 +200,13 @@ def _strip(view: Shown) -> Figure:
     scale, apart = view.scales()
     times = np.unique(np.linspace(0, view.held.steps - 1, STRIP).round().astype(int)).tolist()
     width, height = _shape(view.held)
-    drawing = new_figure(2.6 * len(times) + 1.6, 3 * min(max(2.6 * height / width, 1.0), 4.0) + 1.2, view.title)
+    drawing = new_figure(2.6 * len(times) + 1.6, 3 * min(max(2.6 * height / width, 0.6), 4.0) + 1.4, view.title)
     panels = drawing.subplots(3, len(times), squeeze=False)
     for column, step in enumerate(times):
         for axes, (words, places, values) in zip(panels[:, column], view.rows(step), strict=True):
             paint(axes, view.held, places, values, apart if words == "prediction - truth" else scale)
             if column == 0:
-                axes.set_ylabel(words, fontsize=10, color="0.35")
+                axes.set_ylabel("error" if words.endswith("- truth") else words, fontsize=10, color="0.35")
         panels[0, column].set_title(f"time {step + 1}", fontsize=10, color="0.35")
     colour_bar(drawing, scale, view.label, list(panels[:2].ravel()), horizontal=False)
     colour_bar(drawing, apart, "error", list(panels[2]), horizontal=False)
@@ -226,21 +226,23 @@ def paint(axes: Any, held: HeldOut, places: NDArray, values: Floats, scale: Scal
     else:
         mesh = Triangulation(places[:, 0].astype(float), places[:, 1].astype(float), triangles(case, places))
         axes.tripcolor(mesh, values, shading="gouraud", rasterized=True, **colours)
-    low, high = window(held, places)
+    low, high = window(held)
     across = 2 if case.dimensions == 3 else 1
     axes.set(xlim=(low[0], high[0]), ylim=(low[across], high[across]), aspect="equal", xticks=[], yticks=[])
     for side in axes.spines.values():
         side.set_color("0.8")
 
 
-def window(held: HeldOut, places: NDArray | None = None) -> tuple[Floats, Floats]:
+def window(held: HeldOut) -> tuple[Floats, Floats]:
     """The corners (d,) of what is shown: all, or where most points are if the mesh reaches far beyond."""
     case = held.case
-    points = (case.points if places is None else places).astype(float)
+    points = case.points.astype(float)
     if case.surface.any():
         low, high = points[case.surface].min(axis=0), points[case.surface].max(axis=0)
         margin = 0.35 * (high - low).max()
         return np.maximum(low - margin, points.min(axis=0)), np.minimum(high + margin, points.max(axis=0))
+    for name in set(held.predicted) & set(MOVED):
+        points = np.concatenate([held.places(held.true(name, step), name) for step in range(held.steps)]).astype(float)
     low, high = points.min(axis=0), points.max(axis=0)
     inner = np.quantile(points, [0.1, 0.9], axis=0)
     if (high - low).max() > FAR * np.ptp(inner, axis=0).max():
@@ -252,13 +254,20 @@ def window(held: HeldOut, places: NDArray | None = None) -> tuple[Floats, Floats
 
 def in_sight(held: HeldOut) -> NDArray[np.bool_]:
     """(n,) the points of a case that are shown."""
+    if not set(held.predicted).isdisjoint(MOVED):
+        return np.ones(len(held.case.points), bool)
     low, high = window(held)
     return np.asarray(((held.case.points >= low) & (held.case.points <= high)).all(axis=1))
 
 
+def last_places(held: HeldOut) -> NDArray:
+    """Where the points (n, d) are in the end."""
+    moved = next((name for name in held.predicted if name in MOVED), None)
+    return held.case.points if moved is None else held.places(held.true(moved, held.steps - 1), moved)
+
+
 def _shape(held: HeldOut) -> tuple[float, float]:
     """Width and height of what is shown."""
-    moved = next((name for name in held.predicted if name in MOVED), None)
-    low, high = window(held, None if moved is None else held.places(held.true(moved), moved))
+    low, high = window(held)
     across = 2 if held.case.dimensions == 3 else 1
     return float(high[0] - low[0]), float(high[across] - low[across])

@@ -92,7 +92,7 @@ def figure(source: Source, layer: int | None = None) -> Figure:
 
 def case_figure(held: HeldOut, layer: int | None = None) -> Figure:
     """The slices over all points of a case: a plane one is painted whole, of a body in space its skin."""
-    from aerosurrogate.viz.cases import Shown, in_sight, in_space, paint
+    from aerosurrogate.viz.cases import Shown, in_sight, in_space, last_places, paint
     from aerosurrogate.viz.views import colour_bar
 
     shown, title = case_weights(held, layer), _title(held.case.name, layer)
@@ -105,7 +105,7 @@ def case_figure(held: HeldOut, layer: int | None = None) -> Figure:
     seen = in_sight(held)
     for axes, (name, values) in zip(panels, shown, strict=False):
         most = float(values[seen].max())
-        paint(axes, held, held.case.points, values / most, scale)
+        paint(axes, held, last_places(held), values / most, scale)
         axes.set_title(f"{name} (up to {most:.2f})", fontsize=9)
     colour_bar(drawing, scale, "slice weight over its largest", list(panels))
     return drawing
