@@ -423,6 +423,47 @@ def coeffs(
 
 
 @app.command()
+def study(
+    files: Annotated[list[str], typer.Argument(metavar="GEOMETRY...", help="Shapes, or folders of them.")],
+    out: Annotated[Path, typer.Option(help="Folder for the runs, the ranking and the report.")],
+    budget: Annotated[int, typer.Option(min=1, help="Most designs to solve.")] = 6,
+    solver: Annotated[
+        str | None, typer.Option(help='"command {geometry} {out}" that leaves {out}/coeffs.csv; OpenFOAM unless said.')
+    ] = None,
+    model: Model = None,
+    speed: Speed = None,
+    alpha: Alpha = None,
+    reynolds: Reynolds = None,
+    density: Density = None,
+    viscosity: Viscosity = None,
+    flow: Flow = "+x",
+    up: Up = "+z",
+    ground: Ground = "auto",
+    units: UnitsOption = None,
+    jobs: Jobs = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Find the best design: rank, solve what helps the decision most, learn, rank again.
+
+    Example: `aerosurrogate study sample_meshes --out study --budget 6 --speed 30`
+    """
+    from aerosurrogate.coeffs import CoeffsOptions
+    from aerosurrogate.conditions import StreamOptions
+    from aerosurrogate.study import study
+
+    stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units)
+    settings = CoeffsOptions(stream, model=model, device=device)
+    result = study(files, out, settings, budget=budget, solver=solver, jobs=jobs)
+    result.show(table=not as_json)
+    if as_json:
+        print_json(result.document())
+    _refuse_failed({**result.ranking.failed, **result.failed})
+
+
+@app.command()
 def viz(
     files: Annotated[list[Path], typer.Argument(metavar="FILE_OR_RUN...", help="Fields, or run folders.")],
     out: Annotated[Path, typer.Option(help="Picture (.png), page (.html), or film of several times (.gif, .mp4).")],

@@ -75,13 +75,13 @@ COLUMNS = (
 STREAM = ("speed", "alpha", "reynolds")  # columns where designs differ in it, else one line for all
 
 
-def write_report(ranking: Ranking, path: Path) -> None:
-    """Write the page."""
-    write_text(path, page(ranking))
+def write_report(ranking: Ranking, path: Path, opening: str = "") -> None:
+    """Write the page; `opening` is markup to stand before the table."""
+    write_text(path, page(ranking, opening))
     console.note(f"report written to {path}")
 
 
-def page(ranking: Ranking) -> str:
+def page(ranking: Ranking, opening: str = "") -> str:
     rows = [_with_truth(row, ranking) for row in ranking.rows]
     sources = {row["file"]: source_of(ranking.designs[row["file"]]) for row in rows}
     solid = [s for s in sources.values() if s.surface.dimension == 3]
@@ -90,6 +90,7 @@ def page(ranking: Ranking) -> str:
     groups = [[r for r in rows if sources[r["file"]].surface.dimension == d] for d in (3, 2)]
     tables = [_table(group, pictures, len(rows)) for group in groups if group]
     sections = [
+        opening,
         _conditions(ranking, rows),
         _controls(ranking, rows),
         *tables,

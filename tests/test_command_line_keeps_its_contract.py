@@ -19,7 +19,7 @@ from aerosurrogate.writing import alone_in, replacing
 HEAVY = {"torch", "vtk", "vtkmodules", "pyvista", "meshio", "scipy", "pandas", "matplotlib", "plotly", "numpy"}
 COMMANDS = sorted(get_command(app).commands)
 DESIGN = {
-    *("predict", "coeffs", "viz", "serve", "check", "models"),
+    *("predict", "coeffs", "study", "viz", "serve", "check", "models"),
     *("prepare", "generate", "simulate", "recipes", "train", "evaluate", "experiment"),
 }
 
