@@ -84,6 +84,7 @@ class Pressure(StrEnum):
 class Kind(StrEnum):
     field = "field"
     error = "error"
+    difference = "difference"
     slices = "slices"
     history = "history"
 

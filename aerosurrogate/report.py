@@ -9,12 +9,12 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from aerosurrogate import __version__, console, pages
-from aerosurrogate.coeffs import Ranking, agreement
+from aerosurrogate.coeffs import Ranking, agreement, ranks
 from aerosurrogate.flow_fields import FlowFields, Row
 from aerosurrogate.viz.page import body_figure, embedded, library, rounded, section_figure
 from aerosurrogate.viz.render import Shot, render
@@ -40,13 +40,14 @@ class Column:
 
 
 COLUMNS = (
-    Column("rank", "#", "", "Place in the order asked for; 1 is best", "{:d}"),
+    Column("rank", "#", "", "Place in the order asked for; a range where designs cannot be told apart", "{:d}"),
     Column("name", "design", "", "The file's name", "{}"),
     Column("cd", "C<sub>d</sub>", "–", "Drag over dynamic pressure and reference area: the best estimate"),
     Column("cd_true", "true C<sub>d</sub>", "–", "From the reference table"),
     Column("cd_error", "error", "–", "Of the estimate, relative to the truth", "{:+.1%}"),
     Column("trust", "trust", "", "Whether shape and stream lie within what the model was trained on", "{}"),
     Column("chance_best", "best", "chance", "The chance that this design has the lowest drag of all", "{:.0%}"),
+    Column("cd_counts", "against baseline", "counts", "Drag less the baseline's, in 0.001", "{:+.1f}"),
     Column("chance_better", "better", "chance", "The chance that it beats the baseline", "{:.0%}"),
     Column("cl", "C<sub>l</sub>", "–", "Lift over dynamic pressure and reference area: the best estimate"),
     Column("ld", "L/D", "–", "Lift over drag", "{:.2f}", fold="more"),
@@ -97,6 +98,10 @@ def page(ranking: Ranking, opening: str = "") -> str:
         f"<p class=scale>Pressure coefficient on the skin {_legend(scale)}</p>" if solid else "",
         _views(rows, sources, scale),
     ]
+    if ranking.baseline is not None:
+        from aerosurrogate import report_changes
+
+        sections.append(report_changes.section(ranking, sources, _image))
     if ranking.comparison:
         sections += [
             "<h2>Against the truth</h2>",
@@ -260,8 +265,10 @@ def _cell(row: dict[str, Any], column: Column) -> str:
     if isinstance(value, str):
         return f"<td class=name data-value='{_quoted(value)}' title='{_quoted(value)}'>{html.escape(value)}</td>"
     shown = column.text.format(value / 1e6 if column.key == "reynolds" else value)
+    if column.key == "rank":
+        shown = ranks(cast(Row, row))
     low, high = row.get(f"{column.key}_low"), row.get(f"{column.key}_high")
-    if low is not None and high is not None and column.key in ("cd", "cl"):
+    if low is not None and high is not None and column.key in ("cd", "cl", "cd_counts") and low < high:
         shown += f" <small title='90 % interval {low:.4f} to {high:.4f}'>± {(high - low) / 2:.2g}</small>"
     return f"<td data-value={value!r}{more}>{shown}</td>"
 

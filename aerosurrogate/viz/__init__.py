@@ -3,6 +3,7 @@
 Of a design, that is a file of `predict` or of others:
 field       a body's skin from several sides with the plane in the middle; a section with its flow and Cp over x/c
 error       prediction, reference and their difference
+difference  two designs: where on the skin their drag differs, by part, and along the body
 slices      what the model's learned slices have taken hold of
 history     losses and learning rate of training runs
 
@@ -42,7 +43,12 @@ def viz(
     kind = kind or ("error" if reference else "history" if _is_run(files[0]) else "field")
     if (kind == "error") != (reference is not None):
         raise InputError(f"--kind {kind} {'needs' if kind == 'error' else 'takes no'} --reference", seen=reference)
-    if kind != "history" and len(files) > 1 and (kind != "field" or out.suffix == ".html"):
+    if kind == "difference" and (len(files) != 2 or out.suffix.lower() != ".png"):
+        remedy = "give a design, its baseline and a picture: viz --kind difference new.vtu old.vtu --out difference.png"
+        raise InputError(
+            "a difference is a picture of two files", seen=f"{len(files)} files, {out.name}", remedy=remedy
+        )
+    if kind not in ("history", "difference") and len(files) > 1 and (kind != "field" or out.suffix == ".html"):
         raise InputError(f"--kind {kind} shows one file in {out.suffix}", seen=f"{len(files)} files")
     drawing = _draw(kind, files, out.suffix.lower() == ".html", field, reference, layer)
     if out.suffix.lower() == ".html":
@@ -78,6 +84,10 @@ def _draw(
     if kind == "history":
         return page.history(files) if interactive else history.figure(files)
     sources = [open_source(str(file), field) for file in files]
+    if kind == "difference":
+        from aerosurrogate.viz import difference as between
+
+        return between.figure(*sources)
     if kind == "slices":
         return page.slices(sources[0], layer) if interactive else slices.figure(sources[0], layer)
     if reference is not None:
