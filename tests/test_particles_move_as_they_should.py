@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
-from aerosurrogate.data.store import Manifest, write_manifest, write_shard
+from aerosurrogate.data.store import Dataset, Manifest, write_manifest, write_shard
+from aerosurrogate.experiment import film
 from aerosurrogate.generate import waterdrop
 from aerosurrogate.model.registry import build
 from aerosurrogate.recipe import read_recipe
@@ -102,3 +104,10 @@ def test_drops_become_windows_and_train(tmp_path):
     train(read_recipe("recipes/waterdrop.toml", settings), tmp_path / "run", device="cpu")
     kept = Surrogate.load(tmp_path / "run", "cpu")
     assert kept.time_steps == 194
+    positions = film.rollouts({"ours": kept}, Dataset(tmp_path / "drops"), "drop-0")
+    np.testing.assert_array_equal(positions["truth"][0], case.fields["frames"][:, :2])
+    start, answer = case.features["frames"][:, -2:], positions["ours"][0]
+    assert 0 < np.abs(answer - start).max() < 0.02  # a frame on, it has not gone far
+    film.write(tmp_path / "film.gif", {title: frames[::20] for title, frames in positions.items()})
+    with Image.open(tmp_path / "film.gif") as moving:
+        assert moving.n_frames > 1

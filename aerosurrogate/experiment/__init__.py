@@ -10,10 +10,10 @@ from typing import Any
 
 from aerosurrogate import console
 from aerosurrogate.errors import InputError
-from aerosurrogate.experiment import efficiency
+from aerosurrogate.experiment import efficiency, film
 from aerosurrogate.experiment.plans import PLANS, Plan, Scale
 from aerosurrogate.experiment.table import Cell, write
-from aerosurrogate.experiment.trial import Workshop, run
+from aerosurrogate.experiment.trial import Workshop, run, trained
 from aerosurrogate.writing import alone_in, write_json
 
 NAMES = (*PLANS, "efficiency")
@@ -61,7 +61,17 @@ def experiment(
                 results = _results(cells)
                 write_json(out / f"{name}.json", {"scale": scale, "seeds": seeds, "cells": results})
                 page = write(out, name, plan, scale, cells)
+        if name == "lagrangian":
+            _film(out / "lagrangian.gif", plan, where)
     return Outcome(name, scale, page, {"cells": results})
+
+
+def _film(path: Path, plan: Plan, where: Workshop) -> None:
+    """The first held-out case, as all models of a plan see it."""
+    found = {trial.row: trained(trial, 0, where) for trial in plan.trials}
+    dataset = next(iter(found.values()))[1]
+    models = {row: model for row, (model, _) in found.items()}
+    film.write(path, film.rollouts(models, dataset, dataset.names("test")[0]))
 
 
 def _chosen(plan: Plan, rows: str | None) -> Plan:

@@ -48,7 +48,8 @@ def page(plan: Plan, scale: str, cells: Cells, picture: str) -> str:
     done, planned = len(cells), len({(t.row, t.column) for t in plan.trials})
     seconds = sum(cell.cpu_seconds for cell in cells.values())
     note = f"Scale `{scale}`: {done} of {planned} cells measured"
-    note += f", {max((len(c.values) for c in cells.values()), default=0)} seeds (mean ± half their range)"
+    seeds = max((len(cell.values) for cell in cells.values()), default=0)
+    note += f", {seeds} seeds (mean ± half their range)" if seeds > 1 else ", one seed"
     note += f", {seconds / 60:.1f} CPU minutes of training, counted once a cell."
     small = " The paper's figures are those of its own sizes and data, not to be reached here." * (scale == "small")
     return f"# {plan.title}\n\n{plan.about}{small}\n\n{note}\n\n![{plan.title}]({picture})\n\n{table}\n"
@@ -100,7 +101,10 @@ def _bars(axes, rows: Sequence[str], values: Sequence[float], theirs: Mapping[st
     colours = ["tab:blue" if row == OURS else "tab:orange" if row == PAPER else "silver" for row in rows]
     axes.barh(rows, values, color=colours)
     axes.plot(
-        [theirs[row] for row in rows if row in theirs], [row for row in rows if row in theirs], "k|", label="paper"
+        [theirs[row] for row in rows if row in theirs],
+        [row for row in rows if row in theirs],
+        "k|",
+        label="paper",
     )
     axes.invert_yaxis()
     axes.tick_params(labelsize=7)

@@ -67,8 +67,7 @@ class Workshop:
 
 def run(trial: Trial, seed: int, where: Workshop) -> dict[str, float]:
     """Train where that is still to be done, and measure: the figure, and CPU seconds of training."""
-    recipe = recipe_of(trial, seed, None if trial.source is None else _dataset(trial.source, where.data))
-    folder = where.runs / _name(trial, recipe, seed)
+    recipe, folder = _place(trial, seed, where)
     record = folder / "measured.json"
     known: dict[str, Any] = json.loads(record.read_text()) if record.exists() else {}
     if "cpu_seconds" not in known:
@@ -81,6 +80,18 @@ def run(trial: Trial, seed: int, where: Workshop) -> dict[str, float]:
         known[key] = _measured(trial, Surrogate.load(folder, where.device), Dataset(recipe.data.path))
         write_json(record, known)
     return {"value": known[key][trial.figure], "cpu_seconds": known["cpu_seconds"]}
+
+
+def _place(trial: Trial, seed: int, where: Workshop) -> tuple[Recipe, Path]:
+    """The recipe of a trial, its data at hand, and its run folder."""
+    recipe = recipe_of(trial, seed, None if trial.source is None else _dataset(trial.source, where.data))
+    return recipe, where.runs / _name(trial, recipe, seed)
+
+
+def trained(trial: Trial, seed: int, where: Workshop) -> tuple[Surrogate, Dataset]:
+    """The model of a trial that was run, and its data set."""
+    recipe, folder = _place(trial, seed, where)
+    return Surrogate.load(folder, where.device), Dataset(recipe.data.path)
 
 
 def recipe_of(trial: Trial, seed: int, data: Path | None) -> Recipe:
