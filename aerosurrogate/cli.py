@@ -636,7 +636,9 @@ def main() -> None:
             raise
         console.error(str(error))
         sys.exit(2)
-    except KeyboardInterrupt:
+    except SystemExit as end:  # Typer's for an interrupt has this code
+        if end.code != 130:
+            raise
         # At once: a thread that is making a batch would abort the interpreter's own way out.
         sys.stdout.flush()
         sys.stderr.flush()

@@ -26,6 +26,7 @@ from aerosurrogate.data.case import Array, field_spec
 from aerosurrogate.data.native import Native
 from aerosurrogate.data.sampling import Sampling
 from aerosurrogate.data.scaling import Places, Scaling
+from aerosurrogate.devices import choose_device
 from aerosurrogate.errors import InputError
 from aerosurrogate.model import registry
 from aerosurrogate.model.interface import Grid, Model, States
@@ -212,26 +213,19 @@ class Surrogate:
 
 
 def answer_all_times(
-    model: Model,
-    inputs: Tensor,
-    grid: Grid,
-    task: str,
-    time_steps: int,
-    only: int | None = None,
-    mask: Tensor | None = None,
+    model: Model, inputs: Tensor, grid: Grid, task: str, time_steps: int, mask: Tensor | None = None
 ) -> Tensor:
     """Outputs [B, N, time_steps * c], time by time, of a model that answers one time a call.
 
-    Task "time": the time is an input; `only` asks for one of them. Task "rollout": the inputs end with the frames
-    before, and each answer becomes the youngest of them; where there will be a backward pass, the frames are computed
-    again in it, so that a long rollout keeps no more than one of them. Task "steady": one call.
+    Task "time": the time is an input. Task "rollout": the inputs end with the frames before, and each answer becomes
+    the youngest of them; where there will be a backward pass, the frames are computed again in it, so that a long
+    rollout keeps no more than one of them. Task "steady": one call.
     """
     if task == "steady":
         return model(inputs, grid, mask)
     if task == "time":
-        times = range(time_steps) if only is None else [only]
-        moments = [inputs.new_full((len(inputs),), t / max(time_steps - 1, 1)) for t in times]
-        return torch.cat([model(inputs, grid, mask, time=moment) for moment in moments], dim=-1)
+        moments = [moment(time, time_steps, inputs) for time in range(time_steps)]
+        return torch.cat([model(inputs, grid, mask, time=time) for time in moments], dim=-1)
     answers = []
     fixed = model.interface.dimensions
     for _ in range(time_steps):
@@ -244,17 +238,9 @@ def answer_all_times(
     return torch.cat(answers, dim=-1)
 
 
-def choose_device(name: str) -> torch.device:
-    """The device of `--device`; auto takes an accelerator where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"device cannot be used ({reason})", seen=name, remedy="give --device auto") from None
-    return device
+def moment(time: int, time_steps: int, inputs: Tensor) -> Tensor:
+    """The time [B] as a model sees it, from 0 to 1."""
+    return inputs.new_full((len(inputs),), time / max(time_steps - 1, 1))
 
 
 def models_folder() -> Path:

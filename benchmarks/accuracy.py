@@ -106,7 +106,7 @@ KINDS = {
 def run_one(recipe: Recipe, split: str, out: Path) -> tuple[dict[str, float], float]:
     """Train one model and measure it on a split: figures by name, and seconds of training."""
     with processes("cpu") as own:
-        run = Run(out, recipe, resume=False)
+        run = Run(out, recipe, own, resume=False)
         cases = open_cases(recipe, run)
         trainer = Trainer(recipe, cases, run, own)
         start = time.process_time()

@@ -79,7 +79,7 @@ class TimedTrainer(Trainer):
 def measure(data: Path, out: Path, changes: list[str]) -> dict[str, float]:
     recipe = read_recipe(ROOT / "recipes" / "airfrans.toml", [f"data.path={data}", "data.validation=0.0", *changes])
     with processes("auto") as own:
-        run = Run(out, recipe, resume=False)
+        run = Run(out, recipe, own, resume=False)
         trainer = TimedTrainer(recipe, open_cases(recipe, run), run, own)
         start = time.perf_counter()
         trainer.run_steps()

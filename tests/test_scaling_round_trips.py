@@ -9,6 +9,7 @@ from joukowski import joukowski_case
 from small_models import made_up_case
 
 from aerosurrogate.conditions import Conditions
+from aerosurrogate.data.case import Case
 from aerosurrogate.data.sampling import by_area, mirrored
 from aerosurrogate.data.scaling import Places, Scaling
 from aerosurrogate.errors import InputError
@@ -44,6 +45,16 @@ def test_scaled_values_have_mean_zero_and_spread_one_where_they_count() -> None:
     for values in (targets[:, :3], shear[surface]):
         np.testing.assert_allclose(values.mean(axis=0), 0, atol=1e-4)
         np.testing.assert_allclose(values.std(axis=0), 1, atol=1e-3)
+
+
+def test_a_component_that_is_zero_is_scaled_like_the_vector() -> None:
+    rng = np.random.default_rng(0)
+    velocity = rng.normal(size=(200, 3)).astype(np.float32) * [30.0, 5.0, 1e-6]  # zero but for rounding
+    fields = {"U": velocity.astype(np.float32)}
+    case = Case("flat", rng.random((200, 3), np.float32), np.zeros(200, bool), fields)
+    scaling = Scaling.fit([case], inputs=["position"], fields=["U"])
+    assert np.abs(scaling.targets(case)[:, 2]).max() < 1e-5
+    assert scaling.targets(case)[:, 1].std() == pytest.approx(1.0, rel=1e-3)  # small, but a component of its own
 
 
 def test_nondimensional_form_does_not_know_speed_density_or_size() -> None:

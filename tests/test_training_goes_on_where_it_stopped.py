@@ -1,5 +1,6 @@
 """A run killed at any moment and resumed ends with the same weights, bit for bit; runs of one seed are one run."""
 
+import json
 import os
 import random
 import signal
@@ -9,13 +10,18 @@ import time
 from pathlib import Path
 
 import pytest
+import safetensors
 import torch
 from joukowski import joukowski_set
 from safetensors.torch import load_file
 
 from aerosurrogate.errors import InputError
 from aerosurrogate.recipe import Recipe, read_recipe
-from aerosurrogate.training.loop import train
+from aerosurrogate.surrogate import Surrogate
+from aerosurrogate.training.cases import open_cases
+from aerosurrogate.training.conclusion import conclude
+from aerosurrogate.training.distribution import processes
+from aerosurrogate.training.loop import Trainer, train, warm_decay
 from aerosurrogate.training.run import Run
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "naca_rans.toml"
@@ -77,8 +83,97 @@ def test_a_killed_run_resumes_to_the_same_weights(dataset: Path, tmp_path: Path)
     train(small(dataset, "training.steps=40"), out, resume=True, device="cpu")
     for name in ("resume.safetensors", "last.safetensors", "best.safetensors"):
         assert same(tmp_path / "whole" / name, out / name), name
-    steps = [e["step"] for e in Run(out, small(dataset, "training.steps=40"), resume=True).entries() if "loss" in e]
+    with processes("cpu") as own:
+        entries = Run(out, small(dataset, "training.steps=40"), own, resume=True).entries()
+    steps = [e["step"] for e in entries if "loss" in e]
     assert steps == list(range(1, 41))
+
+
+LEFT_RUNNING = """
+import sys, threading, time
+from aerosurrogate.cli import main
+threading.Thread(target=time.sleep, args=(3600,)).start()  # Python itself would wait for it
+sys.argv = ["aerosurrogate", *sys.argv[1:]]
+main()
+"""
+
+
+def test_an_interrupted_run_keeps_its_steps_and_leaves_at_once(dataset: Path, tmp_path: Path) -> None:
+    out = tmp_path / "interrupted"
+    options = ["--set", "training.steps=100000", "--set", "training.checkpoint_seconds=1000.0"]
+    arguments = [*command(dataset, out)[3:], *options]
+    process = subprocess.Popen(
+        [sys.executable, "-c", LEFT_RUNNING, *arguments], env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    while not (out / "log.jsonl").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=120) == 130
+    with safetensors.safe_open(out / "resume.safetensors", "pt") as file:
+        state = json.loads(file.metadata()["state"])
+    logged = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    assert state["step"] >= max(entry["step"] for entry in logged) > 0
+
+
+def test_averaged_weights_follow_short_runs_and_are_those_of_the_definition(dataset: Path, tmp_path: Path) -> None:
+    with processes("cpu") as own:
+        recipe = small(dataset, "training.steps=30", "training.ema=0.9")
+        run = Run(tmp_path / "run", recipe, own, resume=False)
+        trainer = Trainer(recipe, open_cases(recipe, run), run, own)
+    expected = {name: weight.clone() for name, weight in trainer.model.state_dict().items()}
+    for step in range(30):
+        trainer._update(trainer.batches.make(step))
+        trainer.step += 1
+        decay = min(0.9, (1 + step) / (10 + step))
+        for name, weight in trainer.model.state_dict().items():
+            expected[name] = decay * expected[name] + (1 - decay) * weight
+    torch.testing.assert_close(trainer.weights["averaged"].state_dict(), expected, atol=1e-6, rtol=1e-5)
+    assert warm_decay(0.999, 200) < 0.96
+    assert warm_decay(0.999, 100_000) == 0.999
+
+
+def test_averaging_never_makes_a_short_run_worse(dataset: Path, tmp_path: Path) -> None:
+    """Validation chooses between the averaged weights and the last ones."""
+    found = {}
+    for ema in ("0.0", "0.999"):
+        out = tmp_path / ema
+        recipe = small(dataset, "training.steps=20", "training.validate_every=20", f"training.ema={ema}")
+        train(recipe, out, device="cpu")
+        with processes("cpu") as own:
+            entries = Run(out, recipe, own, resume=True).entries()
+        found[ema] = next(entry for entry in entries if "validation" in entry)
+    assert found["0.999"]["validation"] <= found["0.0"]["validation"]
+    assert found["0.0"]["weights"] == "last"
+
+
+def test_a_short_run_spends_its_time_on_training(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = small(dataset, "training.steps=12", "data.validation=test")  # 2 validation cases, each with two weights
+    train(recipe, tmp_path / "run", device="cpu")
+    with processes("cpu") as own:
+        run = Run(tmp_path / "run", recipe, own, resume=True)
+        looks = [entry for entry in run.entries() if "validation" in entry]
+        assert len(looks) * 2 * 2 <= 12 * 2
+        monkeypatch.setattr("aerosurrogate.training.conclusion.BRIEF", 0.0)
+        monkeypatch.setattr("aerosurrogate.training.conclusion.EVIDENCE", 1)
+        cases = open_cases(recipe, run)
+        held, _ = conclude(tmp_path / "run/best.safetensors", cases, own, seconds=0.0)
+        assert len(cases.validation) == 2
+        assert len(held.rows) == 1
+
+
+def test_a_run_without_validation_cases_says_so_and_leaves_a_model(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    reached = train(small(dataset, "training.steps=3", "data.validation=0.0"), tmp_path / "run", device="cpu")
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("warning: 0 validation cases") == 2
+    assert "the last weights are kept" in said
+    assert reached["routes"] == {"cd": "integrated", "cl": "integrated"}
+    assert Surrogate.load(tmp_path / "run", "cpu").trust is not None
+    assert same(tmp_path / "run/best.safetensors", tmp_path / "run/last.safetensors")
 
 
 def test_seeds_fix_everything(dataset: Path, tmp_path: Path) -> None:

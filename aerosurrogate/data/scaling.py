@@ -19,6 +19,7 @@ from aerosurrogate.data.case import Array, Case, field_spec
 from aerosurrogate.errors import InputError
 
 CLOSEST = 1e-5  # body lengths: wall distances below it look alike in "log_distance"
+NOTHING = 1e-3  # of a vector's spread: a component with less is none
 WAVES = (1.0, 0.5, 0.25, 0.125)  # body lengths
 Spread = tuple[tuple[float, ...], tuple[float, ...]]  # mean and spread by channel
 
@@ -156,7 +157,12 @@ class Scaling:
             **{
                 **bare.__dict__,
                 "inputs_spread": _joined([m.spread(kept=n in kept) for n, m in zip(inputs, seen, strict=True)]),
-                "fields_spread": _joined([m.spread(kept=kind == "raw") for m in answered]),
+                "fields_spread": _joined(
+                    [
+                        m.spread(kept=kind == "raw", together=field_spec(n).vector)
+                        for n, m in zip(fields, answered, strict=True)
+                    ]
+                ),
                 "coefficients_spread": head.spread(),
             }
         )
@@ -342,10 +348,17 @@ class _Moments:
         self.total = self.total + rows.sum(axis=0)
         self.square = self.square + (rows**2).sum(axis=0)
 
-    def spread(self, kept: bool = False) -> Spread:
-        """Mean and standard deviation by channel; (0, 1) if the values are kept as they are."""
+    def spread(self, kept: bool = False, together: bool = False) -> Spread:
+        """Mean and standard deviation by channel; (0, 1) if the values are kept as they are.
+
+        Channels that belong `together`, a vector's, have one size: a component that is zero but for rounding would
+        otherwise be blown up to noise as large as the others.
+        """
         mean = np.atleast_1d(self.total / max(self.count, 1))
         deviation = np.sqrt(np.maximum(self.square / max(self.count, 1) - mean**2, 0))
+        if together:
+            whole = np.sqrt(np.mean(deviation**2))
+            deviation = np.where(deviation < NOTHING * whole, whole, deviation)
         flat = deviation < 1e-6 * np.abs(mean) + 1e-12  # a constant channel carries nothing: leave its size alone
         if kept:
             return (0.0,) * len(mean), (1.0,) * len(mean)

@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 
 from aerosurrogate import console
+from aerosurrogate.devices import choose_device
 from aerosurrogate.experiment.plans import KINDS, QUADRATIC, Scale
 from aerosurrogate.model.interface import Interface, Model
 from aerosurrogate.model.registry import alike, find_kind
 from aerosurrogate.model.transolver import TransolverConfig
-from aerosurrogate.surrogate import choose_device
 from aerosurrogate.writing import replacing, write_text
 
 SIZES = {"small": (1024, 4096), "paper": (1024, 4096, 16384, 32768, 131072)}

@@ -32,6 +32,7 @@ class Batch:
     grid: tuple[int, ...] | None
     inputs: Tensor  # [B, N, c_in]
     targets: Tensor  # [B, N, c_out], scaled
+    padded: bool
     there: Tensor  # [B, N] bool; False is padding
     surface: Tensor  # [B, N] bool
     defined: Tensor  # [B, N, c_out] bool: which fields count where
@@ -47,6 +48,12 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         return self._with({name: value.to(device, non_blocking=True) for name, value in self.tensors().items()})
+
+    def at(self, time: int, times: int) -> "Batch":
+        """One of the times of a batch's fields."""
+        width = self.targets.shape[-1] // times
+        chosen = slice(time * width, (time + 1) * width)
+        return replace(self, targets=self.targets[..., chosen], defined=self.defined[..., chosen])
 
     def share(self, rank: int, processes: int) -> "Batch":
         """Every so-manieth point, where the points of a case are spread over processes."""
@@ -83,9 +90,9 @@ class Batches:
         t = self.training
         return t.steps or -(-(t.epochs or 1) * len(self.names) // t.batch) * self.repeats
 
-    def epoch(self, step: int) -> float:
-        """How often each case has been seen before a step."""
-        return step / self.repeats * self.training.batch / len(self.names)
+    def place(self, step: int) -> dict[str, float]:
+        """A number of steps as the log has it: with how often each case has been seen."""
+        return {"step": step, "epoch": round(step / self.repeats * self.training.batch / len(self.names), 4)}
 
     def make(self, step: int, rank: int = 0, processes: int = 1) -> Batch:
         """The batch of a step, or the part of it that falls to one of several processes."""
@@ -146,6 +153,7 @@ class Batches:
             grid=cases[0].grid,
             inputs=stack([self.scaling.inputs(Places.of(case)) for case in cases]),
             targets=stack([self.scaling.targets(case) for case in cases]),
+            padded=any(len(case.points) < n for case in cases),
             there=stack([np.ones(len(case.points), bool) for case in cases]),
             surface=stack([case.surface for case in cases]),
             defined=stack([self.scaling.defined(case.surface) for case in cases]),

@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -45,20 +46,25 @@ def open_cases(recipe: Recipe, run: Run) -> TrainingCases:
     data, path = recipe.data, run.folder / "cases.json"
     others = [Dataset(path) for path in data.beside]
     dataset = joined(Dataset(data.path), others) if others else Dataset(data.path)
-    if run.resumed:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        return TrainingCases(dataset, kept["train"], kept["validation"], Scaling.from_document(kept["scaling"]))
-    train, validation = divide(dataset, data, recipe.training.seed)
-    console.note(f"{data.path.name}: {len(train)} training and {len(validation)} validation cases")
-    for other in others:
-        train = train + other.names(data.train)
-        console.note(f"{other.folder.name}: {len(other.names(data.train))} training cases beside them")
-    scaling = _fit(dataset, train, data)
-    if start := recipe.training.start:
-        scaling = inherited(scaling, Surrogate.load(start, "cpu"), Path(start).name)
-    if run.first:
-        write_json(path, {"train": train, "validation": validation, "scaling": scaling.document()})
-    return TrainingCases(dataset, train, validation, scaling)
+
+    def find() -> dict[str, Any]:
+        if run.resumed:
+            return json.loads(path.read_text(encoding="utf-8"))
+        train, validation = divide(dataset, data, recipe.training.seed)
+        console.note(f"{data.path.name}: {len(train)} training and {len(validation)} validation cases")
+        for other in others:
+            train = train + other.names(data.train)
+            console.note(f"{other.folder.name}: {len(other.names(data.train))} training cases beside them")
+        scaling = _fit(dataset, train, data)
+        if start := recipe.training.start:
+            scaling = inherited(scaling, Surrogate.load(start, "cpu"), Path(start).name)
+        found = {"train": train, "validation": validation, "scaling": scaling.document()}
+        write_json(path, found)
+        return found
+
+    kept = run.own.told(find)
+    scaling = Scaling.from_document(json.loads(json.dumps(kept["scaling"])))
+    return TrainingCases(dataset, kept["train"], kept["validation"], scaling)
 
 
 def _fit(dataset: Dataset, names: list[str], data: Data) -> Scaling:

@@ -1,15 +1,23 @@
-"""Several processes, started by torchrun, as one training run: gloo between CPUs, nccl between CUDA devices."""
+"""Several processes, started by torchrun, as one training run: gloo between CPUs, nccl between CUDA devices.
+
+They need not share a file system: what the first process has read, it tells the others.
+"""
 
 import contextlib
+import json
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
 from aerosurrogate import console
-from aerosurrogate.surrogate import choose_device
+from aerosurrogate.devices import choose_device, communication, device_of_process
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,52 @@ class Processes:
         if self.group is not None:
             dist.barrier(self.group)
 
+    def told(self, find: Callable[[], Any]) -> Any:
+        """What the first process finds, as plain JSON values, in all of them."""
+        if self.group is None:
+            return find()
+        return json.loads(self._spread(json.dumps(find()).encode() if self.first else b""))
+
+    @contextlib.contextmanager
+    def fetched(self, path: Path) -> Iterator[Path]:
+        """A file of the first process, as a file in each of them."""
+        if self.group is None:
+            yield path
+            return
+        content = self._spread(path.read_bytes() if self.first else b"")
+        if self.first:
+            yield path
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / path.name
+            copy.write_bytes(content)
+            yield copy
+
+    def gathered(self, document: Any) -> list[Any]:
+        """The documents, plain JSON values, of all processes, in all of them."""
+        if self.group is None:
+            return [document]
+        own = json.dumps(document).encode()
+        sizes = [int(n) for n in self.sum(self._place(self.rank, len(own)))]
+        whole = torch.zeros(sum(sizes), dtype=torch.uint8, device=self.device)
+        start = sum(sizes[: self.rank])
+        whole[start : start + len(own)] = torch.from_numpy(np.frombuffer(own, np.uint8).copy()).to(self.device)
+        joined, ends = bytes(self.sum(whole).cpu().numpy()), np.cumsum(sizes)
+        return [json.loads(joined[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+
+    def _place(self, rank: int, value: int) -> torch.Tensor:
+        places = torch.zeros(self.count, dtype=torch.int64, device=self.device)
+        places[rank] = value
+        return places
+
+    def _spread(self, content: bytes) -> bytes:
+        size = int(self.sum(self._place(0, len(content)))[0])
+        held = torch.zeros(size, dtype=torch.uint8, device=self.device)
+        if self.first:
+            held.copy_(torch.from_numpy(np.frombuffer(content, np.uint8).copy()))
+        dist.broadcast(held, 0, group=self.group)
+        return bytes(held.cpu().numpy())
+
 
 @contextlib.contextmanager
 def processes(device: str) -> Iterator[Processes]:
@@ -43,13 +97,10 @@ def processes(device: str) -> Iterator[Processes]:
     if count == 1:
         yield Processes(0, 1, choose_device(device), None)
         return
-    own = choose_device(device)
-    if own.type == "cuda" and own.index is None:
-        own = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(own)
+    own = device_of_process(choose_device(device))
     joined = dist.is_initialized()  # by the caller, whose group it then stays
     if not joined:
-        dist.init_process_group("nccl" if own.type == "cuda" else "gloo")
+        dist.init_process_group(communication(own))
     rank = dist.get_rank()
     if rank:
         console.be_quiet(True)

@@ -1,28 +1,38 @@
 """Training by recipe: data, model, optimiser, steps, checkpoints; at the end accuracy, routes and trust."""
 
 import contextlib
+import copy
 import math
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn, optim
+from torch import Tensor, nn, optim
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from aerosurrogate import console, trust
+from aerosurrogate import console
 from aerosurrogate.data.native import native
 from aerosurrogate.data.scaling import Scaling
+from aerosurrogate.devices import fast_bfloat16
 from aerosurrogate.errors import InputError
-from aerosurrogate.evaluate import best_routes, calibrate, cost_of_drawing, evaluate
 from aerosurrogate.model.interface import Interface, Model
+from aerosurrogate.model.precision import wide
 from aerosurrogate.model.registry import find_kind
 from aerosurrogate.recipe import Recipe, Training
-from aerosurrogate.surrogate import Surrogate
+from aerosurrogate.surrogate import Surrogate, moment
 from aerosurrogate.training.batches import Batch, Batches
 from aerosurrogate.training.cases import TrainingCases, open_cases, require_data
+from aerosurrogate.training.compiled import compile_where_it_pays
+from aerosurrogate.training.conclusion import conclude, say_what_is_missing
 from aerosurrogate.training.distribution import Processes, processes
+from aerosurrogate.training.late import Late, Launched
+from aerosurrogate.training.log import Log
 from aerosurrogate.training.muon import Muon
 from aerosurrogate.training.objective import Objective
 from aerosurrogate.training.run import Run
@@ -44,13 +54,13 @@ def train(recipe: Recipe, out: Path | None = None, *, resume: bool = False, devi
     folder = out or Path("runs") / recipe.name
     with processes(device) as own, alone_in(folder) if own.first else contextlib.nullcontext():
         _check_share(recipe.training, own)
-        run = Run(folder, recipe, resume=resume, first=own.first)
+        run = Run(folder, recipe, own, resume=resume)
         cases = open_cases(recipe, run)
+        say_what_is_missing(len(cases.validation))
         trainer = Trainer(recipe, cases, run, own)
         with console.resumable("the same command with --resume goes on from the last checkpoint"):
             trainer.run_steps()
-        own.wait()
-        return trainer.conclude() if own.first else {}
+            return trainer.conclude()
 
 
 def _check_share(training: Training, own: Processes) -> None:
@@ -74,75 +84,120 @@ class Trainer:
             take_weights(self.model, cases.scaling, Surrogate.load(t.start, "cpu"), Path(t.start).name)
         group = own.group if t.shard_points else None
         self.objective = Objective(self.model, cases.scaling, t, group).to(own.device)
+        if self.model.coefficients is not None and not self.objective.uses_head:
+            self.model.coefficients.requires_grad_(False)  # or the processes would wait for its gradient
         self.parallel: nn.Module = self.objective
         if own.count > 1:
-            self.parallel = DistributedDataParallel(self.objective, find_unused_parameters=False)
-        self.average = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(t.ema)) if t.ema else None
+            unknown = recipe.model.kind != "transolver"  # may have weights that a step does not use
+            self.parallel = DistributedDataParallel(self.objective, find_unused_parameters=unknown)
+        self.weights = {"last": self.model}  # what validation chooses from
+        if t.ema:
+            self.weights["averaged"] = copy.deepcopy(self.model).requires_grad_(False)
+        self.chosen = list(self.weights)[-1]
         self.optimiser = build_optimiser(self.model, t)
         self.batches = Batches(cases.dataset, cases.train, cases.scaling, t)
         self.steps = self.batches.steps
         self.schedule = build_schedule(self.optimiser, t, self.steps)
         self.native = native(cases.dataset, cases.train, self.batches.sampling) if own.first else None
         self.step, self.seconds, self.best = 0, 0.0, math.inf
+        self.stopped = self.compiled = False
+        self.owed = False  # a validation that was interrupted
         if run.resumed:
             self._restore()
 
     @property
     def trained(self) -> Model:
-        """The weights to keep: the averaged ones where there are any."""
-        return self.average.module if self.average is not None else self.model  # type: ignore[return-value]
+        """The weights to keep."""
+        return self.weights[self.chosen]
 
     def run_steps(self) -> None:
         """All steps that are left, with checkpoints, validations, log and progress."""
-        t, every = self.recipe.training, self.recipe.training.validate_every or max(self.steps // VALIDATIONS, 1)
-        log_every = max(self.steps // LOGGED, 1)
+        t, under_way = self.recipe.training, None
         start, saved = time.monotonic() - self.seconds, time.monotonic()
-        logged, losses, points = time.monotonic(), [], 0
+        every, log = self._validation_steps(), Log(self.run, self.batches, max(self.steps // LOGGED, 1))
         share = (0, 1) if t.shard_points else (self.own.rank, self.own.count)
-        with console.progress(f"train {self.recipe.name}", self.steps, self.step) as advance:
+        if self.owed:
+            self._validate()
+        with self._stoppable(), console.progress(f"train {self.recipe.name}", self.steps, self.step) as advance:
             for batch in self.batches.ahead(self.step, self.steps, *share):
-                losses.append(self._update(batch))
+                launched = self._update(batch)
                 self.step += 1
-                self.seconds = time.monotonic() - start
-                points += batch.there.numel()
-                if self.step % log_every == 0:
-                    rate = points / max(time.monotonic() - logged, 1e-9)
-                    self._log(loss=sum(losses) / len(losses), points_per_second=round(rate))
-                    figures = {"loss": f"{losses[-1]:.4g}", "lr": f"{self.rate:.2g}", "points/s": f"{rate:.3g}"}
-                    losses, points, logged = [], 0, time.monotonic()
-                else:
-                    figures = {"loss": f"{losses[-1]:.4g}", "lr": f"{self.rate:.2g}"}
-                advance(**figures)
+                if under_way is not None:
+                    log.take(under_way)
+                under_way, log.seconds = launched, time.monotonic() - start
+                log.points += batch.there.numel()
                 last = self.step == self.steps
-                if self.step % every == 0 or last:
+                due, late = self.step % every == 0, time.monotonic() - saved > t.checkpoint_seconds
+                if due or late or last or self.stopped:
+                    log.take(under_way)
+                    under_way = None
+                self.seconds = time.monotonic() - start
+                if due or last:
                     self._validate()
-                if last or time.monotonic() - saved > t.checkpoint_seconds:
+                if late or last or self.stopped:
                     self._checkpoint()
                     saved = time.monotonic()
+                advance(**log.figures)
+                if self.stopped:
+                    raise KeyboardInterrupt
+
+    def _validation_steps(self) -> int:
+        """Steps between validations: so many that these look at no more cases than training does."""
+        t, looks = self.recipe.training, len(self.cases.validation) * len(self.weights)
+        return t.validate_every or max(self.steps // VALIDATIONS, -(-looks // t.batch), 1)
+
+    @contextlib.contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """An interrupt ends the run with the step that is under way, and a checkpoint; a second one ends it at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.getsignal(signal.SIGINT)
+
+        def stop(*_: object) -> None:
+            self.stopped = True
+            signal.signal(signal.SIGINT, before)
+            console.note("stopping after this step; interrupt again to leave at once")
+
+        signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     @property
     def rate(self) -> float:
         return self.optimiser.param_groups[0]["lr"]
 
-    def _update(self, batch: Batch) -> float:
-        """One step of the optimiser; returns the loss. A loss or gradient that is not finite ends the run."""
+    def _update(self, batch: Batch) -> Launched:
+        """Launch one step of the optimiser, without waiting for it."""
         t = self.recipe.training
         torch.manual_seed(t.seed * 1_000_003 + self.step)  # what is random in a step (dropout) depends on nothing else
         self.model.train()
+        seen, when = self._seen(batch)
+        if not self.compiled:
+            compile_where_it_pays(self.objective, seen, when, self._precision)
+            self.compiled = True
+        rate = self.rate
         self.optimiser.zero_grad(set_to_none=True)
         with self._precision():
-            loss = self.parallel(self._share(batch), self._time())["loss"]
-        value = loss.item()
-        if math.isfinite(value):
-            loss.backward()
-            norm = nn.utils.clip_grad_norm_(self.model.parameters(), t.clip or math.inf).item()
-        if not math.isfinite(value) or not math.isfinite(norm):
-            self._stop(batch, "loss" if not math.isfinite(value) else "gradient")
+            loss = self.parallel(seen, when)["loss"]
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), t.clip or math.inf)
         self.optimiser.step()
         self.schedule.step()
-        if self.average is not None:
-            self.average.update_parameters(self.model)
-        return value
+        if (average := self.weights.get("averaged")) is not None:
+            mix = get_ema_multi_avg_fn(warm_decay(t.ema, self.step))
+            mix(list(average.parameters()), list(self.model.parameters()), None)
+        return Launched(self.step + 1, rate, batch.names, Late(torch.stack([loss.detach(), norm])))
+
+    def _seen(self, batch: Batch) -> tuple[Batch, Tensor | None]:
+        """What the objective is given of a batch: this process' share of it, on its device, at one time."""
+        t, index = self.recipe.training, self._time()
+        if index is not None:
+            batch = batch.at(index, t.time_steps)
+        seen = self._share(batch)
+        return seen, None if index is None else moment(index, t.time_steps, seen.inputs)
 
     def _time(self) -> int | None:
         """Which time a step of a time-conditioned task trains: each of a case's times once, in random order."""
@@ -155,77 +210,74 @@ class Trainer:
 
     def _share(self, batch: Batch) -> Batch:
         part = batch.share(self.own.rank, self.own.count) if self.recipe.training.shard_points else batch
-        return part.to(self.own.device)
+        return replace(part.to(self.own.device), names=[])
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
         """bfloat16 where the device is made for it."""
-        if self.own.device.type != "cuda":
-            return contextlib.nullcontext()
-        return torch.autocast("cuda", torch.bfloat16)
+        return torch.autocast(self.own.device.type, torch.bfloat16, enabled=fast_bfloat16(self.own.device))
 
-    def _stop(self, batch: Batch, what: str) -> None:
-        self._log(event=f"{what} not finite", cases=batch.names)
-        raise InputError(
-            f"the {what} is not finite at step {self.step + 1}",
-            seen=f"case {', '.join(batch.names)}",
-            remedy="look at that case's fields; try a smaller training.learning_rate or training.clip=0.1; "
-            "--resume goes on from the last checkpoint",
-        )
-
-    @torch.no_grad()
     def _validate(self) -> None:
-        """Mean loss over the validation cases, each at fixed points; keeps the best model."""
+        """Mean loss over the validation cases, each at fixed points, with each kind of weights; the best is kept."""
         if not self.cases.validation:
             return
+        self.owed = True
+        found = {kind: self._validation_loss(model) for kind, model in self.weights.items()}
+        if self.stopped and any(map(math.isnan, found.values())):
+            return
+        self.owed = False
+        self.chosen = min(found, key=lambda kind: found[kind])
+        value = found[self.chosen]
+        self.run.log(self._place() | {"validation": value, "weights": self.chosen})
+        if value < self.best:
+            self.best = value
+            if self.own.first:
+                self.surrogate().save(self.run.folder / "best.safetensors")
+
+    @torch.no_grad()
+    def _validation_loss(self, model: Model) -> float:
         batches = Batches(
             self.cases.dataset,
             self.cases.validation,
             self.cases.scaling,
             self.recipe.training.model_copy(update={"batch": 1, "mirror": False, "seed": 1}),
         )
-        objective = Objective(self.trained, self.cases.scaling, self.recipe.training, self.objective.group)
+        objective = Objective(model, self.cases.scaling, self.recipe.training, self.objective.group)
         objective = objective.to(self.own.device).eval()
         spread = self.recipe.training.shard_points
         mine = range(len(batches.names)) if spread else range(self.own.rank, len(batches.names), self.own.count)
-        total = torch.zeros(1, dtype=torch.float64, device="cpu" if self.own.device.type == "mps" else self.own.device)
+        total = torch.zeros(1, device=self.own.device)
+        total = total.to(wide(total))
         for number in mine:
-            total += objective(self._share(batches.make(number * batches.repeats)), None)["loss"].double()
-        value = (total if spread else self.own.sum(total)).item() / len(batches.names)
-        self._log(validation=value)
-        if value < self.best:
-            self.best = value
-            if self.own.first:
-                self.surrogate().save(self.run.folder / "best.safetensors")
+            if self.stopped and self.own.count == 1:
+                return math.nan
+            total += objective(self._share(batches.make(number * batches.repeats)), None)["loss"].to(total.dtype)
+        return (total if spread else self.own.sum(total)).item() / len(batches.names)
 
     def _checkpoint(self) -> None:
         if not self.own.first:
             return
         self.surrogate().save(self.run.folder / "last.safetensors")
-        state = {"step": self.step, "seconds": self.seconds, "best": self.best if math.isfinite(self.best) else None}
+        best = self.best if math.isfinite(self.best) else None
+        state = {"step": self.step, "seconds": self.seconds, "best": best, "chosen": self.chosen, "owed": self.owed}
         progress = {key: self.schedule.state_dict()[key] for key in PROGRESS}
-        self.run.save_state(self._modules(), self.optimiser, state | {"schedule": progress})
+        self.run.save_state(self.weights, self.optimiser, state | {"schedule": progress})
 
     def _restore(self) -> None:
         # Limits of the learning rate follow the recipe, which may have changed; where it stands follows the checkpoint.
         fixed = [{k: g[k] for k in LIMITS if k in g} for g in self.optimiser.param_groups]
-        state = self.run.load_state(self._modules(), self.optimiser)
+        state = self.run.load_state(self.weights, self.optimiser)
         for group, limits in zip(self.optimiser.param_groups, fixed, strict=True):
             group.update(limits)
-        self.step, self.seconds = state["step"], state["seconds"]
-        self.best = math.inf if state["best"] is None else state["best"]
+        self.step, self.seconds, self.chosen = state["step"], state["seconds"], state["chosen"]
+        self.best, self.owed = math.inf if state["best"] is None else state["best"], state["owed"]
         self.schedule.load_state_dict(state["schedule"])
         if self.own.first:
             self.run.rewind(self.step)
         self.own.wait()
         console.note(f"resuming {self.run.folder} at step {self.step} of {self.steps}")
 
-    def _modules(self) -> dict[str, nn.Module]:
-        modules: dict[str, nn.Module] = {"model": self.model}
-        return modules if self.average is None else modules | {"average": self.average}
-
-    def _log(self, **values: Any) -> None:
-        fixed = {"step": self.step, "epoch": round(self.batches.epoch(self.step), 4), "seconds": round(self.seconds, 2)}
-        self.run.log(fixed | {"learning_rate": self.rate} | values)
+    def _place(self) -> dict[str, Any]:
+        return self.batches.place(self.step) | {"seconds": round(self.seconds, 2), "learning_rate": self.rate}
 
     def surrogate(self) -> Surrogate:
         """The model as it is now, with all that is needed to use it."""
@@ -260,26 +312,21 @@ class Trainer:
         )
 
     def conclude(self) -> dict[str, Any]:
-        """Accuracy on the validation cases, routes to the coefficients and trust, written into the best checkpoint."""
-        self.run.draw_losses()
-        reached: dict[str, Any] = {"run": str(self.run.folder), "steps": self.step, "seconds": self.seconds}
+        """Curves, and what the best model is worth; without validation cases the last one stands for it."""
         path = self.run.folder / "best.safetensors"
-        if not self.cases.validation:
-            return reached
-        surrogate = Surrogate.load(path, str(self.own.device))
-        result = evaluate(surrogate, self.cases.dataset, self.cases.validation, "validate")
-        surrogate.card |= {"validation": result.figures, "routes": best_routes(result)}
-        if cost := cost_of_drawing(result):
-            surrogate.card["shape alone"] = cost
-        if result.evidence:
-            known = evaluate(surrogate, self.cases.dataset, self.cases.train, "statistics for trust")
-            surrogate.trust = trust.fit(list(known.evidence.values()), list(result.evidence.values()))
-            calibrate(surrogate, result, known)
-        surrogate.save(path)
-        result.write(self.run.folder, "validation")
-        result.show()
+        if self.own.first:
+            self.run.draw_losses()
+            if not self.cases.validation:
+                self.surrogate().save(path)
+        held, routes = conclude(path, self.cases, self.own, self.seconds)
         console.note(f"model, log and tables are in {self.run.folder}")
-        return reached | {"validation": result.figures, "routes": surrogate.card["routes"]}
+        reached: dict[str, Any] = {"run": str(self.run.folder), "steps": self.step, "seconds": self.seconds}
+        return reached | {"validation": held.figures, "routes": routes}
+
+
+def warm_decay(ema: float, step: int) -> float:
+    """The averaged weights' decay at a step: over about the last tenth of the run so far, until `ema` is longer."""
+    return min(ema, (1 + step) / (10 + step))
 
 
 def build_model(recipe: Recipe, scaling: Scaling) -> Model:

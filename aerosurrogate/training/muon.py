@@ -32,20 +32,25 @@ class Muon(optim.AdamW):
 
     def _step_matrices(self, group: dict[str, Any]) -> None:
         keep, rate = group["betas"][0], group["lr"]
-        alike: dict[torch.Size, list[tuple[Tensor, Tensor]]] = {}
-        for weight in group["params"]:
-            if (gradient := weight.grad) is not None:
-                weight.grad = None
-                state = self.state[weight]
-                if not state:  # AdamW wants to find a step when a state is loaded
-                    state |= {"step": torch.zeros(()), "momentum": torch.zeros_like(weight)}
-                ahead = gradient.lerp(state["momentum"].lerp_(gradient, 1 - keep), keep)
-                alike.setdefault(weight.flatten(1).shape, []).append((weight, ahead.flatten(1)))
-        for shape, pairs in alike.items():
-            length = rate * LIKE_ADAM * max(shape) ** 0.5
-            updates = orthogonalised(torch.stack([ahead for _, ahead in pairs]))
-            for (weight, _), update in zip(pairs, updates, strict=True):
-                weight.mul_(1 - rate * group["weight_decay"]).sub_(update.view_as(weight), alpha=length)
+        weights = [weight for weight in group["params"] if weight.grad is not None]
+        if not weights:
+            return
+        for weight in weights:
+            if not self.state[weight]:  # AdamW wants to find a step when a state is loaded
+                self.state[weight] |= {"step": torch.zeros(()), "momentum": torch.zeros_like(weight)}
+        gradients, momenta = [weight.grad for weight in weights], [self.state[weight]["momentum"] for weight in weights]
+        torch._foreach_lerp_(momenta, gradients, 1 - keep)
+        ahead = torch._foreach_lerp(gradients, momenta, keep)
+        torch._foreach_mul_(weights, 1 - rate * group["weight_decay"])
+        alike: dict[torch.Size, list[int]] = {}
+        for i, weight in enumerate(weights):
+            weight.grad = None
+            alike.setdefault(weight.flatten(1).shape, []).append(i)
+        for shape, places in alike.items():
+            updates = orthogonalised(torch.stack([ahead[i].flatten(1) for i in places]))
+            updates *= -rate * LIKE_ADAM * max(shape) ** 0.5
+            moves = [update.view_as(weights[i]) for i, update in zip(places, updates, strict=True)]
+            torch._foreach_add_([weights[i] for i in places], moves)
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:

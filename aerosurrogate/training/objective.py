@@ -31,6 +31,8 @@ class Objective(nn.Module):
     ) -> None:
         super().__init__()
         self.model, self.scaling, self.training_recipe, self.group = model, scaling, training, group
+        self.columns = scaling.columns()
+        self.uses_head = bool(scaling.coefficient_names and training.coefficient_weight and training.task == "steady")
         for name, values in zip(("mean", "spread"), scaling.fields_spread, strict=True):
             self.register_buffer(name, torch.tensor(values, dtype=torch.float32), persistent=False)
         if training.force_weight and not (scaling.kind == "nondimensional" and "p" in scaling.field_names):
@@ -40,21 +42,20 @@ class Objective(nn.Module):
                 remedy='set data.scaling = "nondimensional", or training.force_weight = 0',
             )
 
-    def forward(self, batch: Batch, time: int | None = None) -> dict[str, Tensor]:
-        """Losses on a batch; `time` picks one of the times of a time-conditioned task."""
+    def forward(self, batch: Batch, time: Tensor | None = None) -> dict[str, Tensor]:
+        """Losses on a batch, or on one time of it: `time` [B] is that of a time-conditioned task."""
         t = self.training_recipe
         targets, counted = batch.targets, batch.defined & batch.there[..., None]
-        mask = None if bool(batch.there.all()) else batch.there
+        mask = batch.there if batch.padded else None
         coefficients = None
-        if t.task == "steady":
-            skin = batch.surface if self.scaling.coefficient_names else None
-            answer = self.model(batch.inputs, batch.grid, mask, skin=skin, group=self.group)
+        if t.task == "steady" or time is not None:
+            skin = batch.surface if self.uses_head else None
+            answer = self.model(batch.inputs, batch.grid, mask, time, skin, self.group)
             outputs, coefficients = (answer, None) if skin is None else answer[:2]
         else:
             steps = t.unrolled or t.time_steps
-            outputs = answer_all_times(self.model, batch.inputs, batch.grid, t.task, steps, only=time, mask=mask)
-            width = targets.shape[-1] // t.time_steps
-            chosen = slice(0, steps * width) if time is None else slice(time * width, (time + 1) * width)
+            outputs = answer_all_times(self.model, batch.inputs, batch.grid, t.task, steps, mask)
+            chosen = slice(0, steps * (targets.shape[-1] // t.time_steps))
             targets, counted = targets[..., chosen], counted[..., chosen]
         return self._losses(batch, outputs.float(), targets, counted, coefficients)
 
@@ -75,7 +76,7 @@ class Objective(nn.Module):
             everywhere = torch.ones_like(slopes, dtype=torch.bool)
             error = slopes - truth
             parts["gradient"] = t.gradient_weight, losses.relative(error, truth, everywhere, batch.weights, self._total)
-        if coefficients is not None and t.coefficient_weight:
+        if coefficients is not None:
             error = coefficients.float() - batch.coefficients
             # Not squared: beside the relative error of the fields, a square would fade out as both become small.
             parts["coefficients"] = t.coefficient_weight, error.abs().mean()
@@ -100,7 +101,7 @@ class Objective(nn.Module):
             times = [of(slice(i, i + width), batch.there) for i in range(0, error.shape[-1], width)]
             return torch.stack(times).mean()
         each = []
-        for columns, where in zip(self.scaling.columns().values(), self.scaling.where, strict=True):
+        for columns, where in zip(self.columns.values(), self.scaling.where, strict=True):
             if where != "surface":
                 each.append(of(columns, ~batch.surface))
             if where != "volume":
@@ -112,7 +113,7 @@ class Objective(nn.Module):
         return scaled * self.spread[:c] + self.mean[:c]
 
     def _force(self, scaled: Tensor, batch: Batch) -> Tensor:
-        values, columns = self._decoded(scaled), self.scaling.columns()
+        values, columns = self._decoded(scaled), self.columns
         shear = values[..., columns["wallShearStress"]] if "wallShearStress" in columns else None
         return losses.force(values[..., columns["p"]], shear, batch.elements, self._total)
 

@@ -21,12 +21,13 @@ from typing import Any
 
 import safetensors
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn, optim
 
 from aerosurrogate import __version__, console
 from aerosurrogate.errors import InputError
 from aerosurrogate.recipe import Recipe, read_recipe
+from aerosurrogate.training.distribution import Processes
 from aerosurrogate.writing import replacing, write_json, write_text
 
 COLUMNS = ("step", "epoch", "seconds", "learning_rate", "loss", "validation", "points_per_second")
@@ -35,22 +36,27 @@ COLUMNS = ("step", "epoch", "seconds", "learning_rate", "loss", "validation", "p
 class Run:
     """One run folder, written by the first process only."""
 
-    def __init__(self, folder: Path, recipe: Recipe, *, resume: bool, first: bool = True) -> None:
-        self.folder, self.first = folder, first
-        self.resumed = resume and (folder / "resume.safetensors").exists()
+    def __init__(self, folder: Path, recipe: Recipe, own: Processes, *, resume: bool) -> None:
+        self.folder, self.own, self.first = folder, own, own.first
+        self.resumed: bool = own.told(lambda: self._begin(recipe, resume))
+
+    def _begin(self, recipe: Recipe, resume: bool) -> bool:
+        """Look at the folder, and write down what is run there; whether a run goes on."""
+        folder, resumed = self.folder, resume and (self.folder / "resume.safetensors").exists()
         if not resume and (folder / "resume.safetensors").exists():
             raise InputError(
                 "this folder already holds a run", seen=folder, remedy="go on with --resume, or give another --out"
             )
-        if self.resumed:
+        if resumed:
             self._compare(recipe)
         elif resume:
             console.note(f"nothing to resume in {folder} yet: starting anew")
-        if first and not self.resumed:
+        if not resumed:
             for name in ("log.jsonl", "history.csv"):
                 (folder / name).unlink(missing_ok=True)
             write_text(folder / "recipe.toml", recipe.toml())
             write_json(folder / "environment.json", environment())
+        return resumed
 
     def _compare(self, recipe: Recipe) -> None:
         """A resumed run keeps its data and architecture; other changes are said and taken."""
@@ -125,9 +131,9 @@ class Run:
         """Put back what `save_state` wrote; returns the plain values."""
         path = self.folder / "resume.safetensors"
         try:
-            tensors = load_file(path)
-            with safetensors.safe_open(path, "pt") as file:
+            with self.own.fetched(path) as copy, safetensors.safe_open(copy, "pt") as file:
                 state = json.loads(file.metadata()["state"])
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         except (safetensors.SafetensorError, OSError) as error:
             raise InputError(f"checkpoint cannot be read ({error})", seen=path, remedy="start anew elsewhere") from None
         for name, module in modules.items():

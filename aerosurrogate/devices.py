@@ -1,0 +1,49 @@
+"""Devices: the one place that names any, and knows what each is good at."""
+
+import os
+
+import torch
+
+from aerosurrogate.errors import InputError
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of `--device`; auto takes an accelerator where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device cannot be used ({reason})", seen=name, remedy="give --device auto") from None
+    return device
+
+
+def device_of_process(device: torch.device) -> torch.device:
+    """Of the GPUs of a machine, the one that belongs to this process of a torchrun launch."""
+    if device.type != "cuda" or device.index is not None:
+        return device
+    own = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(own)
+    return own
+
+
+def communication(device: torch.device) -> str:
+    """The backend of torch.distributed between devices of this kind."""
+    return "nccl" if device.type == "cuda" else "gloo"
+
+
+def compiles_well(device: torch.device) -> bool:
+    """Whether fused kernels are worth the minute that making them takes."""
+    return device.type == "cuda"
+
+
+def fast_bfloat16(device: torch.device) -> bool:
+    """Whether products in bfloat16 are faster than in float32: not where they are emulated."""
+    return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def free_memory(device: torch.device) -> float:
+    """Bytes that are free on an accelerator; endless where nobody can tell."""
+    return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else float("inf")

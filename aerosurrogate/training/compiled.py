@@ -1,0 +1,91 @@
+"""Model and objective as one compiled graph, where a device gains by it.
+
+The first batch goes through both, the compiled and the plain step; where the former fails, or differs, the plain one is
+taken, and a note says so. How much of a step is kept for the backward pass follows from the device's free memory.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from aerosurrogate import console
+from aerosurrogate.devices import compiles_well, free_memory
+from aerosurrogate.training.batches import Batch
+from aerosurrogate.training.objective import Objective
+
+KEPT = 30  # bytes a point, layer and channel that a compiled step in bfloat16 keeps if nothing is computed again
+LEAST = 0.05  # of those: less than this costs more time than it saves memory
+ROOM = 0.6  # of the free memory is for them
+CLOSE = 0.02  # relative difference of losses and gradients that bfloat16 explains
+SMALL = 2**14  # points of a step up to which launching kernels one by one takes longer than they do
+
+Step = Callable[[Batch, Tensor | None], dict[str, Tensor]]
+
+
+def compile_where_it_pays(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> None:
+    """Compile the objective in place, if its device is made for it and the compiled step agrees with the plain one."""
+    device = batch.inputs.device
+    if not compiles_well(device):
+        return
+    t = objective.training_recipe
+    if objective.group is not None or t.task == "rollout":
+        console.note("steps are not compiled: " + ("points are shared" if objective.group is not None else "rollout"))
+        return
+    points = batch.there.numel()
+    budget = activation_budget(points * getattr(objective.model.config, "layers", 8), objective, free_memory(device))
+    mode = "reduce-overhead" if points <= SMALL else "default"
+    with _activation_budget(budget):
+        agreed = agrees(objective, batch, time, precision, mode=mode)
+    how = "as CUDA graphs" if mode != "default" else "to fused kernels"
+    console.note(
+        f"steps are compiled {how}, activation budget {budget:.2f}"
+        if agreed
+        else "steps run as they are written: the compiled step failed or differed"
+    )
+
+
+def activation_budget(rows: int, objective: Objective, free: float) -> float:
+    """The part of what a step on so many points times layers could keep that fits in the free bytes."""
+    wanted = KEPT * objective.model.channels * rows
+    return min(1.0, max(LEAST, ROOM * free / max(wanted, 1)))
+
+
+def agrees(objective: Objective, batch: Batch, time: Tensor | None, precision: Any, **options: Any) -> bool:
+    """Compile the objective in place; undone, and False, where its losses or gradients differ from the plain ones."""
+    plain = _losses_and_slopes(objective, batch, time, precision)
+    try:
+        objective.compile(fullgraph=True, dynamic=False, **options)
+        fused = _losses_and_slopes(objective, batch, time, precision)
+        same = bool(((fused - plain).abs() <= CLOSE * plain.abs() + 1e-6).all())
+    except Exception as error:  # whatever a compiler raises, there is a way without it
+        console.note(f"torch.compile: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
+        same = False
+    if not same:
+        objective._compiled_call_impl = None
+    return same
+
+
+def _losses_and_slopes(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> Tensor:
+    """The loss and the norm of its gradient; leaves no gradient behind."""
+    with precision():
+        loss = objective(batch, time)["loss"]
+    loss.backward()
+    norm = nn.utils.get_total_norm([p.grad for p in objective.parameters() if p.grad is not None])
+    objective.zero_grad(set_to_none=True)
+    return torch.stack([loss.detach().float(), norm.float()])
+
+
+@contextlib.contextmanager
+def _activation_budget(budget: float) -> Iterator[None]:
+    """Compile with this budget. It is read when a graph is cut in two, at the first call."""
+    import torch._functorch.config as functorch
+
+    before = functorch.activation_memory_budget
+    functorch.activation_memory_budget = budget
+    try:
+        yield
+    finally:
+        functorch.activation_memory_budget = before

@@ -1,0 +1,102 @@
+"""The end of a run: accuracy on held-out cases, the route to each coefficient, trust; all written into the best model.
+
+All processes take part. A short run does not spend more time here than it took itself: then fewer cases are measured,
+and it says so.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aerosurrogate import console, trust
+from aerosurrogate.data.store import Dataset
+from aerosurrogate.evaluate import (
+    EVIDENCE,
+    Evaluation,
+    best_routes,
+    calibrate,
+    cost_of_drawing,
+    evaluate_case,
+    summarise,
+)
+from aerosurrogate.surrogate import Surrogate
+from aerosurrogate.training.cases import TrainingCases
+from aerosurrogate.training.distribution import Processes
+
+BRIEF = 20.0  # seconds that are no matter, however short the training was
+
+
+def conclude(best: Path, cases: TrainingCases, own: Processes, seconds: float) -> tuple[Evaluation, dict[str, str]]:
+    """Measure the best model of a run that took so many seconds, and complete its file; the figures and the routes."""
+    with own.fetched(best) as path:
+        surrogate = Surrogate.load(path, str(own.device))
+    seconds = max(seconds, BRIEF)
+    held = _measure(surrogate, cases.dataset, cases.validation, "validate", own, seconds)
+    known = Evaluation([])
+    if held.evidence or not cases.validation:
+        known = _measure(surrogate, cases.dataset, cases.train, "statistics for trust", own, seconds)
+    # What was seen in training speaks for no route.
+    routes = best_routes(held if held.rows else Evaluation(known.rows[:1]))
+    if own.first:
+        surrogate.card |= {"validation": held.figures, "routes": routes}
+        if cost := cost_of_drawing(held):
+            surrogate.card["shape alone"] = cost
+        if len(known.evidence) > 1:
+            surrogate.trust = trust.fit(list(known.evidence.values()), list(held.evidence.values()))
+            calibrate(surrogate, held, known)
+        surrogate.save(best)
+        if held.rows:
+            held.write(best.parent, "validation")
+            held.show()
+        say_what_is_missing(len(held.rows), routes)
+    return held, routes
+
+
+def say_what_is_missing(validation: int, routes: dict[str, str] | None = None) -> None:
+    """What too few validation cases mean, before a run and, with the routes that were taken, after it."""
+    if validation >= trust.ENOUGH:
+        return
+    lacks = []
+    if validation < EVIDENCE:
+        taken = "" if routes is None else f" ({', '.join(f'{k} {route}' for k, route in routes.items()) or 'none'})"
+        lacks.append(f"coefficients are integrated over the skin{taken}, as {EVIDENCE} could speak for the head")
+    if not validation:
+        lacks.append("the last weights are kept, as nothing tells which are best")
+    lacks.append(f"the limits of trust are rough, as {trust.ENOUGH} would make them 95 % limits")
+    console.warn(f"{validation} validation cases: " + "; ".join(lacks) + " (data.validation, or more cases)")
+
+
+def _measure(
+    surrogate: Surrogate, dataset: Dataset, names: Sequence[str], title: str, own: Processes, seconds: float
+) -> Evaluation:
+    """As `evaluate`, shared among the processes, and ended after so many seconds once some cases are measured."""
+    mine = np.random.default_rng(0).permutation(len(names))[own.rank :: own.count].tolist()
+    start = time.monotonic()
+    found: list[dict[str, Any]] = []
+    with console.progress(title, len(mine), unit="cases") as advance:
+        for number in mine:
+            if len(found) >= EVIDENCE and time.monotonic() - start > seconds:
+                break
+            row, evidence = evaluate_case(surrogate, dataset, names[number], number)
+            found.append({"number": number, "row": row, "evidence": None if evidence is None else _plain(evidence)})
+            advance()
+    everything = sorted((entry for part in own.gathered(found) for entry in part), key=lambda entry: entry["number"])
+    if len(everything) < len(names):
+        console.note(f"{title}: {len(everything)} of {len(names)} cases, in as long as the training took")
+    result = Evaluation([entry["row"] for entry in everything], paper=dict(surrogate.card.get("paper", {})))
+    found = [entry for entry in everything if entry["evidence"] is not None]
+    result.evidence = {entry["row"]["name"]: _evidence(entry["evidence"]) for entry in found}
+    summarise(result)
+    return result
+
+
+def _plain(evidence: trust.Evidence) -> dict[str, Any]:
+    return asdict(evidence) | {"features": evidence.features.tolist()}
+
+
+def _evidence(document: dict[str, Any]) -> trust.Evidence:
+    return trust.Evidence(**(document | {"features": np.array(document["features"])}))
