@@ -81,7 +81,7 @@ def _measure(
         for number in mine:
             if len(found) >= EVIDENCE and time.monotonic() - start > seconds:
                 break
-            row, evidence = evaluate_case(surrogate, dataset, names[number], number)
+            row, evidence, _ = evaluate_case(surrogate, dataset, names[number], number)
             found.append({"number": number, "row": row, "evidence": None if evidence is None else _plain(evidence)})
             advance()
     everything = sorted((entry for part in own.gathered(found) for entry in part), key=lambda entry: entry["number"])
