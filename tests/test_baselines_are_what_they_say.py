@@ -60,6 +60,25 @@ def test_who_sees_whom(kind: str) -> None:
         assert seen.all()
 
 
+@pytest.mark.parametrize("kind", ["mlp", "galerkin", "gnot", "linearno", "transolver++"])
+def test_chunked_equals_whole_with_heads_and_time(kind: str) -> None:
+    model, inputs, time = small(kind, coefficients=2, time_input=True), points(60), torch.tensor([0.3])
+    skin = torch.arange(60)[None] < 20
+    whole = model(inputs, skin=skin, time=time)
+    parts = list(zip(inputs.split(17, dim=1), skin.split(17, dim=1), strict=True))
+    states = model.states(parts, time)
+    torch.testing.assert_close(states.pooled, whole.pooled, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(states.coefficients, whole.coefficients, atol=1e-5, rtol=1e-4)
+    fields = torch.cat([model.decode(part, states) for part in inputs.split(23, dim=1)], dim=1)
+    torch.testing.assert_close(fields, whole.fields, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["pointnet", "graphsage", "meshgraphnet", "fno2d", "transformer", "flare"])
+def test_others_say_that_they_have_no_states(kind: str) -> None:
+    with pytest.raises(InputError, match="no states"):
+        small(kind).states([points(9)])
+
+
 def test_waves_are_carried_along_with_the_grid() -> None:
     model = small("fno2d", modes=4)
     inputs = torch.rand(1, 12 * 10, 3)
