@@ -240,7 +240,7 @@ def train(
     from aerosurrogate.recipe import read_recipe
     from aerosurrogate.shipped import find_recipe
 
-    settings = read_recipe(find_recipe(recipe), overrides or ())
+    settings = read_recipe(find_recipe(recipe), overrides or (), start)
     from aerosurrogate.training.loop import train
 
     reached = train(settings, out, resume=resume, device=device)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 from joukowski import joukowski_set
+from typer.testing import CliRunner
 
+from aerosurrogate.cli import app
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
@@ -102,3 +104,10 @@ def test_a_run_that_started_from_a_model_resumes_without_it(home: Path, tmp_path
     go_on(home, tmp_path / "run")
     longer = read_recipe(tmp_path / "run" / "recipe.toml", ["training.steps=2"])
     assert train(longer, tmp_path / "run", resume=True, device="cpu")["steps"] == 2
+
+
+def test_the_command_takes_a_model_to_start_from(home: Path, tmp_path: Path) -> None:
+    command = ["train", str(home / "mine.toml"), "--start", str(home / "run"), "--out", str(tmp_path / "more")]
+    answer = CliRunner().invoke(app, [*command, "--set", "training.steps=1", "--json", "--device", "cpu"])
+    assert answer.exit_code == 0, answer.output
+    assert Surrogate.load(tmp_path / "more").card["trained"]["start"] == "run"
