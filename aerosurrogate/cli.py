@@ -119,6 +119,11 @@ Model = Annotated[
 Speed = Annotated[float | None, typer.Option(help="Free-stream speed, m/s.")]
 Alpha = Annotated[float | None, typer.Option(help="Angle of attack, degrees (2D).")]
 Reynolds = Annotated[float | None, typer.Option(help="Reynolds number on the body's length or chord.")]
+SpeedSweep = Annotated[str | None, typer.Option("--speed", help="Free-stream speed, m/s; several: 20:40:5 or 20,30.")]
+AlphaSweep = Annotated[str | None, typer.Option("--alpha", help="Angle of attack, degrees (2D); several: -4:14:1.")]
+ReynoldsSweep = Annotated[
+    str | None, typer.Option("--reynolds", help="Reynolds number on the body's length or chord; several: 2e6,4e6.")
+]
 Density = Annotated[float | None, typer.Option(help="Density, kg/m3. [1.225]")]
 Viscosity = Annotated[float | None, typer.Option(help="Kinematic viscosity, m2/s. [1.5e-5]")]
 Flow = Annotated[str, typer.Option(help="Axis along which the air flows in the file.")]
@@ -379,12 +384,12 @@ def coeffs(
         Pressure | None, typer.Option(help="What p in the files is; by provenance unless said.")
     ] = None,
     sort: Annotated[str, typer.Option(help="Column to rank by; a minus puts the largest first.")] = "cd",
-    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML page.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page (.html); of a sweep also a picture (.png).")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
     model: Model = None,
-    speed: Speed = None,
-    alpha: Alpha = None,
-    reynolds: Reynolds = None,
+    speed: SpeedSweep = None,
+    alpha: AlphaSweep = None,
+    reynolds: ReynoldsSweep = None,
     density: Density = None,
     viscosity: Viscosity = None,
     flow: Flow = "+x",
@@ -402,22 +407,42 @@ def coeffs(
 
     Example: `aerosurrogate coeffs sample_meshes/*.stl --reference sample_meshes/truth.csv --report ranking.html`
     """
-    from aerosurrogate.coeffs import CoeffsOptions, coeffs
+    from aerosurrogate.coeffs import CoeffsOptions, Ranking, coeffs
     from aerosurrogate.conditions import StreamOptions
+    from aerosurrogate.polars import Polars, polars
+    from aerosurrogate.sweeps import states
     from aerosurrogate.writing import write_text
 
-    stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units, symmetry)
-    settings = CoeffsOptions(stream, area, patch, pressure, model, device)
-    result = coeffs(
-        files, settings, truth=reference, sort=sort, baseline=baseline, known=known or (), suggest=suggest, jobs=jobs
-    )
+    still = StreamOptions(None, None, None, density, viscosity, flow, up, ground, units, symmetry)
+    streams = states(still, speed, alpha, reynolds)
+    settings = CoeffsOptions(streams[0], area, patch, pressure, model, device)
+    result: Ranking | Polars
+    if len(streams) == 1:
+        result = coeffs(
+            files,
+            settings,
+            truth=reference,
+            sort=sort,
+            baseline=baseline,
+            known=known or (),
+            suggest=suggest,
+            jobs=jobs,
+        )
+    elif reference or baseline or known or suggest:
+        remedy = "leave --reference, --baseline, --known and --suggest out"
+        raise InputError("a ranking is of one state", seen=f"{len(streams)} states", remedy=remedy)
+    else:
+        result = polars(files, streams, settings, jobs)
     result.show(table=not as_json)
     if csv is not None:
         write_text(csv, result.csv_text())
     if report is not None:
-        from aerosurrogate.report import write_report
+        if isinstance(result, Polars):
+            result.write(report)
+        else:
+            from aerosurrogate.report import write_report
 
-        write_report(result, report)
+            write_report(result, report)
     if as_json:
         print_json(result.document())
     _refuse_failed(result.failed)

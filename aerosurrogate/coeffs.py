@@ -23,8 +23,9 @@ from aerosurrogate.flow_fields import FlowFields, Row, column
 from aerosurrogate.known import Known, matched, read_known
 from aerosurrogate.mesh import coordinates
 from aerosurrogate.mesh.load import load
-from aerosurrogate.parallel import each, expanded, workers
+from aerosurrogate.parallel import expanded, in_batches, workers
 from aerosurrogate.predict import Predictor
+from aerosurrogate.predict_many import predict_many
 from aerosurrogate.pressure_files import holds_pressure, read_solved
 
 GEOMETRY = (".stl", *coordinates.SUFFIXES)  # formats that hold no fields
@@ -83,7 +84,7 @@ class Ranking:
         self.rows, self.suggested = decide(
             rows, self.designs, sort=sort, known=values, baseline=self.baseline, suggest=suggest
         )
-        self.reference = _reference(list(self.designs.values()), self.rows, settings)
+        self.reference = reference_of(list(self.designs.values()), self.rows, settings)
         self.comparison = ranking.compare(self.rows, self.truth) if self.truth else {}
 
     def csv_text(self) -> str:
@@ -191,9 +192,8 @@ def coeffs(
         same = Path(baseline).absolute()
         baseline = next((file for file in files if Path(file).absolute() == same), baseline)
         files = list(dict.fromkeys([*files, baseline]))
-    threads = max(1, (os.cpu_count() or 1) // workers(files, jobs))
-    predictor = Predictor(settings.model, settings.device, threads)
-    designs, failed = each(files, lambda file: read_design(file, settings, predictor), "designs", jobs)
+    found, failed = read_designs(files, [settings.stream], settings, jobs)
+    designs = {file: fields for file, (fields,) in found.items()}
     if not designs:
         raise InputError(
             "no design could be used", seen=console.few(failed.values()), remedy="see `aerosurrogate check`"
@@ -207,8 +207,39 @@ def coeffs(
     return result
 
 
-def read_design(file: str, settings: CoeffsOptions, predictor: Predictor) -> FlowFields:
-    """The fields of one file: read where it holds them, predicted where it is a shape only."""
+def read_designs(
+    files: Sequence[str], states: Sequence[StreamOptions], settings: CoeffsOptions, jobs: int | None = None
+) -> tuple[dict[str, list[FlowFields]], dict[str, str]]:
+    """The fields of each file in each state of the stream, and why some files have none."""
+    # Sections go through the model together, with one thread each: more would wait for one another most of the time.
+    light = all(Path(file).suffix.lower() in ("", *coordinates.SUFFIXES) for file in files)
+    at_once = workers(files, jobs)
+    predictor = Predictor(settings.model, settings.device, 1 if light else max(1, (os.cpu_count() or 1) // at_once))
+
+    def work(part: Sequence[str]) -> list[list[FlowFields] | InputError]:
+        solved = {file: _solved_or_error(file, states, settings) for file in part}
+        shapes = [file for file, fields in solved.items() if fields is None]
+        predicted = dict(zip(shapes, predict_many(predictor, shapes, states), strict=True))
+        return [known if (known := solved[file]) is not None else predicted[file] for file in part]
+
+    return in_batches(files, work, "designs", min(8, -(-len(files) // at_once)) if light else 1, jobs)
+
+
+def _solved_or_error(
+    file: str, states: Sequence[StreamOptions], settings: CoeffsOptions
+) -> list[FlowFields] | InputError | None:
+    try:
+        found = _solved(file, settings)
+    except InputError as error:
+        return error
+    if found is not None and len(states) > 1:
+        remedy = "give the shape itself, which can be predicted in other states"
+        return InputError(f"{file}: holds the fields of one state", seen=f"{len(states)} states", remedy=remedy)
+    return None if found is None else [found]
+
+
+def _solved(file: str, settings: CoeffsOptions) -> FlowFields | None:
+    """The fields that a file holds; None where it is a shape only."""
     path, solved = Path(file), {"patch": settings.patch, "pressure": settings.pressure}
     if path.is_dir() or path.suffix.lower() == ".foam":
         return read_solved(file, None, settings.stream, **solved)
@@ -218,7 +249,7 @@ def read_design(file: str, settings: CoeffsOptions, predictor: Predictor) -> Flo
             return _same_stream(flow_fields.from_mesh(mesh, file), settings.stream)
         if holds_pressure(mesh):
             return read_solved(file, mesh, settings.stream, **solved)
-    return predictor.predict(file, settings.stream)
+    return None
 
 
 def _same_stream(design: FlowFields, stream: StreamOptions) -> FlowFields:
@@ -235,7 +266,7 @@ def _same_stream(design: FlowFields, stream: StreamOptions) -> FlowFields:
     return design
 
 
-def _reference(designs: Sequence[FlowFields], rows: Sequence[Row], settings: CoeffsOptions) -> dict[str, Any]:
+def reference_of(designs: Sequence[FlowFields], rows: Sequence[Row], settings: CoeffsOptions) -> dict[str, Any]:
     """What all numbers refer to; null where designs differ (each row has its own)."""
     flat = {d.body.dimension == 2 for d in designs}
     two, three = flat == {True}, flat == {False}

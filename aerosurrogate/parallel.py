@@ -55,7 +55,25 @@ def own_device(device: str) -> str:
 def each(
     files: Sequence[str], work: Callable[[str], Answer], title: str, jobs: int | None = None
 ) -> tuple[dict[str, Answer], dict[str, str]]:
-    """Do `work` for each file, on all cores; the answers in the files' order, and why some have none.
+    """Do `work` for each file, as `in_batches` does for several."""
+
+    def alone(part: Sequence[str]) -> list[Answer | InputError]:
+        try:
+            return [work(part[0])]
+        except InputError as error:
+            return [error]
+
+    return in_batches(files, alone, title, 1, jobs)
+
+
+def in_batches(
+    files: Sequence[str],
+    work: Callable[[Sequence[str]], Sequence[Answer | InputError]],
+    title: str,
+    size: int,
+    jobs: int | None = None,
+) -> tuple[dict[str, Answer], dict[str, str]]:
+    """Do `work` for `size` files at a time, on all cores; the answers in the files' order, and why some have none.
 
     Launched by torchrun, each process takes its share of the files; the first one gets all answers and goes on, the
     others have done their part and end.
@@ -63,29 +81,34 @@ def each(
     rank, count = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     if rank > 0:
         console.be_quiet(True)
-    done, failed = _in_threads(files[rank::count], work, title, jobs)
+    done, failed = _in_threads(files[rank::count], work, title, size, jobs)
     if count > 1:
         done, failed = _gathered(done, failed, rank, count)
     return {file: done[file] for file in files if file in done}, {f: failed[f] for f in files if f in failed}
 
 
 def _in_threads(
-    files: Sequence[str], work: Callable[[str], Answer], title: str, jobs: int | None
+    files: Sequence[str],
+    work: Callable[[Sequence[str]], Sequence[Answer | InputError]],
+    title: str,
+    size: int,
+    jobs: int | None,
 ) -> tuple[dict[str, Answer], dict[str, str]]:
     done: dict[str, Answer] = {}
     failed: dict[str, str] = {}
     # libigl would start a thread a core in each of our threads; it looks here when it is first called.
     os.environ.setdefault("IGL_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers(files, jobs))))
     with ThreadPoolExecutor(workers(files, jobs)) as pool, console.progress(title, len(files), unit=title) as advance:
-        running = {pool.submit(work, file): file for file in files}
+        parts = [files[start : start + size] for start in range(0, len(files), size)]
+        running = {pool.submit(work, part): part for part in parts}
         try:
             for future in as_completed(running):
-                file = running[future]
-                try:
-                    done[file] = future.result()
-                except InputError as error:
-                    failed[file] = str(error)
-                advance()
+                for file, answer in zip(running[future], future.result(), strict=True):
+                    if isinstance(answer, InputError):
+                        failed[file] = str(answer)
+                    else:
+                        done[file] = answer
+                    advance()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

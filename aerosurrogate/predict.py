@@ -118,42 +118,57 @@ class Predictor:
 
     def prepare(self, file: str, stream: StreamOptions, chunk: int | None = None) -> Prepared:
         """Read a shape, put it into the model's frame and make states of it."""
+        return self.place(*self.in_stream(self.read(file, stream), stream), chunk)
+
+    def read(self, file: str, stream: StreamOptions) -> Body:
+        """A shape in its axes, over its ground; of the stream no more than that counts."""
         surface = read_surface(file, stream.units)
         if stream.units is None and (doubt := units_doubt(surface.length)):
             raise InputError(f"{file}: {doubt}")
-        if surface.dimension == 3 and stream.alpha:
-            remedy = "leave --alpha out: a body in 3D is turned in its file, or by --flow and --up"
-            raise InputError("the angle of attack is for airfoils", seen=f"--alpha {stream.alpha:g}", remedy=remedy)
         if stream.symmetry is None and len(edges := open_edges(surface)):
             surface.notes.append(f"the surface is open along {len(edges)} edges; inside and outside by winding number")
-        body = set_in_stream(surface, stream, file)
+        return set_in_stream(surface, stream, file)
+
+    def in_stream(self, body: Body, stream: StreamOptions) -> tuple[Body, Conditions]:
+        """The body with notes on what is assumed of the stream, and the stream."""
+        if body.dimension == 3 and stream.alpha:
+            remedy = "leave --alpha out: a body in 3D is turned in its file, or by --flow and --up"
+            raise InputError("the angle of attack is for airfoils", seen=f"--alpha {stream.alpha:g}", remedy=remedy)
         surrogate = self.surrogate(body.dimension)
         usual = usual_stream(surrogate, body)
+        notes = list(body.notes)
         if stream.speed is None and stream.reynolds is None:
-            said = f"no speed given: {usual.speed:g} m/s, the middle of the model's training range"
-            body = replace(body, notes=(*body.notes, said))
+            notes.append(f"no speed given: {usual.speed:g} m/s, the middle of the model's training range")
         conditions = stream.conditions(body.length, usual)
-        body = replace(body, notes=(*body.notes, *what_the_model_cannot(surrogate, conditions)))
-        return self.place(body, conditions, chunk)
+        return replace(body, notes=(*notes, *what_the_model_cannot(surrogate, conditions))), conditions
 
     def place(self, body: Body, conditions: Conditions, chunk: int | None = None) -> Prepared:
         """Put a body into the model's frame and make states of it."""
         surrogate = self.surrogate(body.dimension)
-        stream = known_stream(surrogate, replace(conditions, alpha=conditions.alpha + body.tilt))
-        surface = body.in_model_frame()
-        if stream.length != body.length:
-            d = body.dimension
-            surface = surface.transformed(np.eye(d), np.zeros(d), stream.length / body.length)
-        chunk = chunk or _chunk(surrogate)
+        stream = self.seen_stream(body, conditions)
+        surface = self.framed(body, stream.length)
+        chunk = chunk or chunk_of(surrogate)
         states = surrogate.states(in_place(surrogate, sample(surface, stream, surrogate)), chunk)
         return Prepared(body, conditions, surface, stream, states, chunk)
+
+    def seen_stream(self, body: Body, conditions: Conditions) -> Conditions:
+        """The stream as the model sees it."""
+        turned = replace(conditions, alpha=conditions.alpha + body.tilt)
+        return known_stream(self.surrogate(body.dimension), turned)
+
+    def framed(self, body: Body, length: float) -> Surface:
+        """The surface in the model's frame, m, at a length that the model knows."""
+        surface, d = body.in_model_frame(), body.dimension
+        return surface if length == body.length else surface.transformed(np.eye(d), np.zeros(d), length / body.length)
 
     def predict(self, file: str, stream: StreamOptions, wanted: Wanted = SKIN) -> FlowFields:
         """The fields on a shape's skin, and around it as wanted."""
         return self.answer(self.prepare(file, stream, wanted.chunk), wanted)
 
-    def answer(self, prepared: Prepared, wanted: Wanted = SKIN) -> FlowFields:
-        """The fields on a body's skin, and around it as wanted."""
+    def answer(
+        self, prepared: Prepared, wanted: Wanted = SKIN, decoded: dict[str, NDArray] | None = None
+    ) -> FlowFields:
+        """The fields on a body's skin, where they are not `decoded` already, and around it as wanted."""
         body, surrogate = prepared.body, self.surrogate(prepared.body.dimension)
         pattern = None if surrogate.native is None else surrogate.native.pattern
         regions: list[query_cells.QueryCells] = []
@@ -162,7 +177,7 @@ class Predictor:
         fields = FlowFields(
             body=body,
             conditions=prepared.conditions,
-            skin=self.at(prepared, skin_places(prepared.surface, prepared.stream)),
+            skin=self.at(prepared, skin_places(prepared.surface, prepared.stream), decoded),
             around=tuple(
                 Region(r.code, body.to_file(r.points / prepared.scale), r.cells, self.at(prepared, r.places))
                 for r in regions
@@ -192,10 +207,10 @@ class Predictor:
             console.note(f"{covered.sum()} of {len(covered)} points lie inside {fields.body.name} and have no answer")
         return answered
 
-    def at(self, prepared: Prepared, places: Places) -> dict[str, NDArray]:
+    def at(self, prepared: Prepared, places: Places, decoded: dict[str, NDArray] | None = None) -> dict[str, NDArray]:
         """Fields at places of the model's frame, vectors turned to the file's axes; single channels as (n,)."""
         surrogate = self.surrogate(prepared.body.dimension)
-        fields = surrogate.decode(prepared.states, in_place(surrogate, places), prepared.chunk)
+        fields = decoded or surrogate.decode(prepared.states, in_place(surrogate, places), prepared.chunk)
         turned = {}
         for (name, values), where in zip(fields.items(), surrogate.scaling.where, strict=True):
             if where != "all" and not (places.surface == (where == "surface")).any():
@@ -336,7 +351,7 @@ def evidence(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> 
     )
 
 
-def _chunk(surrogate: "Surrogate") -> int:
+def chunk_of(surrogate: "Surrogate") -> int:
     """Points at a time that fit a quarter of the memory that is free."""
     import torch
 

@@ -7,7 +7,7 @@ units, scaling, training ranges, statistics for trust and intervals, versions an
 import difflib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -149,6 +149,27 @@ class Surrogate:
         """Fields in SI units at any points beside the body of the states; zero where a field is not defined."""
         parts = [self.model.decode(part, states)[0].float().cpu().numpy() for part in self._inputs(places, chunk)]
         return self.scaling.fields(np.concatenate(parts), places.surface, places.conditions)
+
+    @torch.inference_mode()
+    def together(self, bodies: Sequence[Places], asked: Sequence[Places]) -> list[tuple[States, dict[str, Array]]]:
+        """States of several bodies, and fields at places beside each of them, in one call of the model.
+
+        The bodies have as many points each, those on the skin first, and as many of them.
+        """
+        on = int(bodies[0].surface.sum())
+        inputs = torch.from_numpy(np.stack([self.scaling.inputs(places) for places in bodies])).to(self.device)
+        skin = inputs.new_ones(len(bodies), on, dtype=torch.bool)
+        parts: list[Tensor | tuple[Tensor, Tensor]] = [(inputs[:, :on], skin), inputs[:, on:]]
+        states = self.model.states(parts if on else [inputs])
+        rows = max(len(places.points) for places in asked)
+        padded = np.zeros((len(asked), rows, inputs.shape[2]), np.float32)
+        for row, places in zip(padded, asked, strict=True):
+            row[: len(places.points)] = self.scaling.inputs(places)
+        outputs = self.model.decode(torch.from_numpy(padded).to(self.device), states).float().cpu().numpy()
+        return [
+            (states.of(i), self.scaling.fields(outputs[i, : len(places.points)], places.surface, places.conditions))
+            for i, places in enumerate(asked)
+        ]
 
     @torch.inference_mode()
     def fields(self, places: Places, grid: Grid = None, chunk: int = CHUNK) -> dict[str, Array]:

@@ -47,7 +47,8 @@ def nearest(surface: Surface, points: Floats) -> Nearest:
     vertices, cells = np.ascontiguousarray(surface.points), np.ascontiguousarray(surface.cells)
     squared, index, closest = np.empty(len(points)), np.empty(len(points), np.int64), np.empty_like(points)
     # Neighbouring queries walk the same branches of the tree: in order they find them in the cache (2.5 times faster).
-    order = _along_curve(points)
+    # The tree of a section fits there whole.
+    order = _along_curve(points) if surface.dimension == 3 else np.arange(len(points))
     for part in np.split(order, range(CHUNK, len(order), CHUNK)):
         squared[part], index[part], closest[part] = igl.point_mesh_squared_distance(points[part], vertices, cells)
     return Nearest(np.sqrt(squared), closest, index)
@@ -84,11 +85,29 @@ def _winding_number(surface: Surface, points: Floats) -> Floats:
     Rough where that decides between inside and outside already: all but next to holes.
     """
     if surface.dimension == 2:
-        return np.asarray(igl.winding_number(surface.points, surface.cells, points))
+        closed = np.array_equal(np.sort(surface.cells[:, 0]), np.sort(surface.cells[:, 1]))
+        return (
+            _turns(surface, points) if closed else np.asarray(igl.winding_number(surface.points, surface.cells, points))
+        )
     tree = _winding_tree(surface)
     number = np.array(tree.winding_number(points, ROUGH))
     doubtful = np.abs(number - INSIDE) < DOUBT
     number[doubtful] = tree.winding_number(points[doubtful])
+    return number
+
+
+def _turns(surface: Surface, points: Floats) -> Floats:
+    """(n,) how often closed curves wind around points (n, 2): segments that cross a ray to the right, up less down.
+
+    Four times as fast as the angles that libigl adds up, which open curves need.
+    """
+    (x0, y0), (x1, y1) = surface.corners.transpose(1, 2, 0)  # (m,) each
+    number = np.empty(len(points))
+    for start in range(0, len(points), 1024):
+        x, y = points[start : start + 1024, :, None].transpose(1, 0, 2)  # (n, 1) each
+        up, down = (y0 <= y) & (y < y1), (y1 <= y) & (y < y0)
+        side = (x1 - x0) * (y - y0) - (x - x0) * (y1 - y0)  # positive to the left of a segment
+        number[start : start + 1024] = (up & (side > 0)).sum(axis=1) - (down & (side < 0)).sum(axis=1)
     return number
 
 

@@ -114,6 +114,8 @@ def _against_neighbours(surface: Surface) -> Bools:
 
 def _against_walk(surface: Surface) -> Bools:
     """Segments (m,) that run against most of the curve they belong to, by length."""
+    if all(len(np.unique(ends)) == len(surface.cells) for ends in surface.cells.T):  # each follows on another
+        return np.zeros(len(surface.cells), dtype=bool)
     at: dict[int, list[int]] = {}
     for index, (a, b) in enumerate(surface.cells.tolist()):
         at.setdefault(a, []).append(index)

@@ -16,6 +16,8 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.distance import inside, nearest
 from aerosurrogate.mesh.surface import Bools, Floats, Ints, Surface
 
+COARSE = 0.006  # body lengths: squares by which points far from a wall are told
+BLOCK = 2048  # candidates asked for their distance at a time
 ROUNDS = 40  # of candidates before a body that leaves no room around itself is given up
 
 
@@ -32,6 +34,10 @@ class Region:
     def density(self, distance: Floats) -> Floats:
         """Points per volume, up to a factor, at distances (n,) from the wall."""
         return np.asarray((np.maximum(distance, 0.0) + self.offset) ** -self.power)
+
+    def reach(self, density: Floats) -> Floats:
+        """The distances (n,) from the wall up to which there are at least so many points per volume."""
+        return np.asarray(density ** (-1.0 / self.power) - self.offset)
 
     def contains(self, points: Floats) -> Bools:
         """(n,) whether points (n, d) lie in the box."""
@@ -103,21 +109,54 @@ def around(region: Region, surface: Surface, count: int, seed: int) -> Around:
         if surface.dimension == 3:  # libigl is quicker to tell what lies inside than how deep, in 2D it is slower
             outside = ~inside(surface, points)
             points, chance = points[outside], chance[outside]
-        near = nearest(surface, points)
-        taken = np.flatnonzero((chance < region.density(near.distance)) & (near.distance > 0))
-        if surface.dimension == 2:
-            taken = taken[~inside(surface, points[taken])]
-        chosen = taken[:missing]
-        away = (points[chosen] - near.closest[chosen]) / near.distance[chosen, None]
-        found.append(Around(points[chosen], near.distance[chosen], away))
-        missing -= len(chosen)
-        if missing <= 0:
-            return Around(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+        else:  # most lie too far from the wall to be taken, which a coarse look tells sooner
+            close = _within(surface, points, region.reach(chance))
+            points, chance = points[close], chance[close]
+        for part in np.split(np.arange(len(points)), range(BLOCK, len(points), BLOCK)):  # until there are enough
+            near = nearest(surface, points[part])
+            taken = np.flatnonzero((chance[part] < region.density(near.distance)) & (near.distance > 0))
+            if surface.dimension == 2:
+                taken = taken[_outside(surface, points[part[taken]], near.closest[taken], near.cells[taken])]
+            chosen = taken[:missing]
+            away = (points[part[chosen]] - near.closest[chosen]) / near.distance[chosen, None]
+            found.append(Around(points[part[chosen]], near.distance[chosen], away))
+            missing -= len(chosen)
+            if missing <= 0:
+                return Around(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
     raise InputError(
         "the body leaves no room around itself in the box that the model was trained on",
         seen=f"{surface.name or 'body'} from {surface.bounds[0].round(3)} to {surface.bounds[1].round(3)} body lengths",
         remedy="check the axes with --flow and --up",
     )
+
+
+def _outside(curve: Surface, points: Floats, closest: Floats, cells: Ints) -> Bools:
+    """(n,) whether points (n, 2) lie outside a curve, whose nearest points (n, 2) lie on segments `cells` (n,).
+
+    One closed curve has them on the outer side of the nearest segment, unless the nearest point is an end of it.
+    """
+    outer = np.einsum("nd,nd->n", points - closest, curve.normals[cells]) > 0
+    ends = np.abs(curve.corners[cells] - closest[:, None]).max(axis=2).min(axis=1) < 1e-9
+    asked = ends if curve.pieces.max() == 0 else np.ones(len(points), dtype=bool)
+    outer[asked] = ~inside(curve, points[asked])
+    return np.asarray(outer)
+
+
+def _within(curve: Surface, points: Floats, reach: Floats) -> Bools:
+    """(n,) False where points (n, 2) are surely farther from a curve than `reach` (n,); True elsewhere."""
+    corners = curve.corners
+    share = np.arange(max(2, int(np.ceil(8 * float(curve.areas.max()) / COARSE)))) * (COARSE / 8)  # along a segment
+    along = np.minimum(share / np.maximum(curve.areas, 1e-12)[:, None], 1.0)  # (m, k)
+    beads = corners[:, :1] + along[..., None] * (corners[:, 1:] - corners[:, :1])
+    low = curve.bounds[0] - 2 * COARSE
+    shape = np.ceil((curve.bounds[1] + 2 * COARSE - low) / COARSE).astype(int) + 1
+    x, y = ((beads.reshape(-1, 2) - low) / COARSE).astype(int).T
+    near = np.zeros(shape, dtype=bool)
+    for dx in (-1, 0, 1):
+        for dy in (-1, 0, 1):
+            near[x + dx, y + dy] = True
+    column, row = np.clip(((points - low) / COARSE).astype(int), 0, shape - 1).T
+    return near[column, row] | (reach > 0.9 * COARSE)
 
 
 def regular_grid(low: Floats, high: Floats, shape: tuple[int, ...]) -> Floats:
@@ -144,6 +183,6 @@ def _candidates(region: Region, bounds: Floats, count: int, rng: np.random.Gener
     level = region.density(np.append(0.0, reach[:-1]))
     share = (level - np.append(level[1:], 0.0)) * volume
     box = rng.choice(len(share), count, p=share / share.sum())
-    points = rng.uniform(low[box], high[box])
-    outside = np.maximum(bounds[0] - points, points - bounds[1]).max(axis=1)
+    points = low[box] + (high - low)[box] * rng.random((count, len(region.low)))
+    outside = np.maximum.reduce([*(bounds[0] - points).T, *(points - bounds[1]).T])
     return points, level[np.searchsorted(reach, outside)]

@@ -79,6 +79,13 @@ class States(NamedTuple):
     coefficients: Tensor | None = None
     recomputed: int = 0  # points whose features were computed again in every layer, see `Transolver.states`
 
+    def of(self, i: int) -> "States":
+        """Those of one body of the batch."""
+        time, pooled, coefficients = (
+            None if part is None else part[i : i + 1] for part in (self.time, self.pooled, self.coefficients)
+        )
+        return States(tuple(part[i : i + 1] for part in self.tokens), time, pooled, coefficients, self.recomputed)
+
 
 class MLP(nn.Module):
     def __init__(self, inputs: int, hidden: int, outputs: int, activation: str = "gelu") -> None:

@@ -110,6 +110,8 @@ def march(
             places = []  # each tile's room is free for what comes after it
         for i, tile in enumerate(tiles()):
             skinned |= tile.skin is not None
+            if last and not fields and tile.skin is None:
+                continue  # the skin's sums are all that is wanted now
             x, w, part = step(model, tile, *kept.pop(i, (None, None)), tuple(ready), call)
             if part is not None:
                 total = part if total is None else total.to(wide(part)) + part

@@ -23,7 +23,10 @@ _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 1.2em; color: #222 }
 h1 { font-size: 1.15em; font-weight: 600 }
 .figures { display: grid; grid-template-columns: minmax(0, 1fr); gap: 1em }
-@media (min-width: 900px) { .two { grid-template-columns: minmax(0, 3fr) minmax(0, 2fr) } }
+@media (min-width: 900px) { .two { grid-template-columns: minmax(0, 3fr) minmax(0, 2fr) }
+  .even { grid-template-columns: repeat(2, minmax(0, 1fr)) } }
+p { color: #5b6470; font-size: .9em; max-width: 75em }
+p:empty { display: none }
 """
 
 
@@ -131,20 +134,20 @@ def section_figure(source: Source) -> Any:
     return figure
 
 
-def document(figures: Sequence[Any], title: str) -> str:
-    """A page that opens offline: the library is in it."""
+def document(figures: Sequence[Any], title: str, words: str = "") -> str:
+    """A page that opens offline: the library is in it. `words` is markup that stands below the title."""
     for figure in figures:
         flat = not figure.layout.scene.camera.eye.x
         figure.update_layout(template="plotly_white")
         if flat:
             figure.update_layout(margin={"l": 60, "r": 20, "t": 20, "b": 50}, height=figure.layout.height or 480)
     parts = "".join(f"<div>{embedded(figure, library=n == 0)}</div>" for n, figure in enumerate(figures))
-    title, layout = title.replace("   ", " · "), "two" if len(figures) > 1 else ""
+    title, layout = title.replace("   ", " · "), ["", "two", "even"][min(len(figures), 3) - 1]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
         f"<title>{html.escape(title)}</title><link rel='icon' href='data:,'><style>{_STYLE}</style></head>"
-        f"<body><h1>{html.escape(title)}</h1><div class='figures {layout}'>{parts}</div></body></html>\n"
+        f"<body><h1>{html.escape(title)}</h1><p>{words}</p><div class='figures {layout}'>{parts}</div></body></html>\n"
     )
 
 
