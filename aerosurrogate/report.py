@@ -6,7 +6,7 @@ Everything is in the file; it opens offline.
 import base64
 import html
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from aerosurrogate import __version__, console, pages
-from aerosurrogate.coeffs import Ranking, agreement, ranks
+from aerosurrogate.coeffs import Ranking, agreement, change, interval, ranks
 from aerosurrogate.flow_fields import FlowFields, Row
 from aerosurrogate.viz.page import body_figure, embedded, library, rounded, section_figure
 from aerosurrogate.viz.render import Shot, render
@@ -40,16 +40,20 @@ class Column:
 
 
 COLUMNS = (
-    Column("rank", "#", "", "Place in the order asked for; a range where designs cannot be told apart", "{:d}"),
+    Column("rank", "#", "", "Place in the order asked for; designs that cannot be told apart share places", "{:d}"),
     Column("name", "design", "", "The file's name", "{}"),
-    Column("cd", "C<sub>d</sub>", "–", "Drag over dynamic pressure and reference area: the best estimate"),
+    Column(
+        "cd", "C<sub>d</sub>", "–", "Drag over dynamic pressure and area: the best estimate, with its 90 % interval"
+    ),
     Column("cd_true", "true C<sub>d</sub>", "–", "From the reference table"),
     Column("cd_error", "error", "–", "Of the estimate, relative to the truth", "{:+.1%}"),
     Column("trust", "trust", "", "Whether shape and stream lie within what the model was trained on", "{}"),
+    Column("cd_counts", "against baseline", "counts", "Drag less the baseline's, in thousandths", "{:+.0f}"),
     Column("chance_best", "best", "chance", "The chance that this design has the lowest drag of all", "{:.0%}"),
-    Column("cd_counts", "against baseline", "counts", "Drag less the baseline's, in 0.001", "{:+.1f}"),
     Column("chance_better", "better", "chance", "The chance that it beats the baseline", "{:.0%}"),
-    Column("cl", "C<sub>l</sub>", "–", "Lift over dynamic pressure and reference area: the best estimate"),
+    Column(
+        "cl", "C<sub>l</sub>", "–", "Lift over dynamic pressure and area: the best estimate, with its 90 % interval"
+    ),
     Column("ld", "L/D", "–", "Lift over drag", "{:.2f}", fold="more"),
     Column("cm", "C<sub>m</sub>", "–", "Pitching moment, nose-up positive, over q, area and length", fold="mid"),
     Column("cs", "C<sub>s</sub>", "–", "Side force over dynamic pressure and reference area", fold="more"),
@@ -73,6 +77,9 @@ COLUMNS = (
     Column("alpha", "angle", "°", "Angle of attack", "{:g}"),
     Column("reynolds", "Re", "million", "Reynolds number on the length", "{:.3g}", fold="mid"),
 )
+_WORDS: dict[str, Callable[[Row], str]] = {  # what is known to lie within bounds is said with them
+    "rank": ranks, "cd": lambda row: interval(row, "cd"), "cl": lambda row: interval(row, "cl"), "cd_counts": change,
+}  # fmt: skip
 STREAM = ("speed", "alpha", "reynolds")  # columns where designs differ in it, else one line for all
 
 
@@ -107,6 +114,15 @@ def page(ranking: Ranking, opening: str = "") -> str:
             "<h2>Against the truth</h2>",
             *(f"<p>{html.escape(line)}</p>" for line in agreement(ranking.comparison).splitlines()),
             embedded(_scatter(rows), library=False),
+        ]
+    if sum(row.get("cd_low") is not None for row in rows) > 1:
+        sections += ["<h2>Drag, with 90 % intervals</h2>", embedded(_bars(rows), library=False)]
+    if ranking.suggested:
+        gains = ", ".join(f"{html.escape(s.name)} ({1000 * s.gain:.1f})" for s in ranking.suggested)
+        command = html.escape(ranking.simulation(*ranking.suggested))
+        sections += [
+            "<h2>Solve next</h2>",
+            f"<p>By how many counts the choice is expected to be better for it: {gains}.</p><pre>{command}</pre>",
         ]
     sections += _remarks(rows, ranking.failed)
     return _PAGE.format(
@@ -265,12 +281,9 @@ def _cell(row: dict[str, Any], column: Column) -> str:
     if isinstance(value, str):
         return f"<td class=name data-value='{_quoted(value)}' title='{_quoted(value)}'>{html.escape(value)}</td>"
     shown = column.text.format(value / 1e6 if column.key == "reynolds" else value)
-    if column.key == "rank":
-        shown = ranks(cast(Row, row))
-    low, high = row.get(f"{column.key}_low"), row.get(f"{column.key}_high")
-    if low is not None and high is not None and column.key in ("cd", "cl", "cd_counts") and low < high:
-        shown += f" <small title='90 % interval {low:.4f} to {high:.4f}'>± {(high - low) / 2:.2g}</small>"
-    return f"<td data-value={value!r}{more}>{shown}</td>"
+    if (words := _WORDS.get(column.key)) is not None:
+        shown = words(cast(Row, row))
+    return f"<td data-value={value!r}{more}>{html.escape(shown)}</td>"
 
 
 def _folded(column: Column) -> str:
@@ -308,6 +321,28 @@ def _scatter(rows: Sequence[dict[str, Any]]) -> Any:
     figure.update_layout(
         template="plotly_white", height=460, width=620, showlegend=False, margin={"l": 70, "r": 20, "t": 10, "b": 60},
         xaxis={**axis, "title": "true drag coefficient"}, yaxis={**axis, "title": "predicted drag coefficient"},
+    )  # fmt: skip
+    return figure
+
+
+def _bars(rows: Sequence[dict[str, Any]]) -> Any:
+    """Each design's drag with its interval, best on top, in the colour of its trust."""
+    import plotly.graph_objects as go
+
+    known = [row for row in reversed(rows) if row.get("cd_low") is not None]
+    figure = go.Figure()
+    for mark, colour in {"inside": "#1b8a4b", "near": "#c98a00", "outside": "#b32121", None: "#5b6470"}.items():
+        some = [row for row in known if row["trust"] == mark]
+        reach = [[r["cd_high"] - r["cd"] for r in some], [r["cd"] - r["cd_low"] for r in some]]
+        figure.add_scatter(
+            x=[r["cd"] for r in some], y=[r["name"] for r in some], mode="markers", name=mark or "unknown",
+            marker={"color": colour, "size": 8}, showlegend=bool(some),
+            error_x={"type": "data", "symmetric": False, "array": reach[0], "arrayminus": reach[1], "color": colour},
+        )  # fmt: skip
+    order = {"categoryorder": "array", "categoryarray": [row["name"] for row in known]}
+    figure.update_layout(
+        template="plotly_white", height=120 + 24 * len(known), margin={"l": 10, "r": 20, "t": 10, "b": 50},
+        xaxis={"title": "drag coefficient"}, yaxis={**order, "automargin": True},
     )  # fmt: skip
     return figure
 

@@ -13,8 +13,12 @@ Floats = NDArray[np.float64]
 
 def corner_values(surface: Surface, values: NDArray) -> Floats:
     """Values of cells (m,) at their corners (m, 3): the mean of the cells around that face nearly the same way."""
-    corner = _corner_numbers(surface.corners).ravel()
-    cell = np.repeat(np.arange(len(surface.cells)), 3)
+    return _evened(surface, np.repeat(np.asarray(values, float)[:, None], 3, axis=1))
+
+
+def _evened(surface: Surface, values: Floats) -> Floats:
+    """Values at corners (m, 3), one for all corners at a point whose cells face nearly the same way: their mean."""
+    corner, flat = _corner_numbers(surface.corners).ravel(), values.ravel()
     order = np.argsort(corner, kind="stable")
     counts = np.bincount(corner)
     starts = np.cumsum(counts) - counts
@@ -25,13 +29,12 @@ def corner_values(surface: Surface, values: NDArray) -> Floats:
     for step in range(int(counts.max(initial=0))):
         here = np.flatnonzero(counts[corner] > step)
         point = corner[here]
-        other = cell[order[starts[point] + (place[here] + step) % counts[point]]]
-        alike = np.einsum("nd,nd->n", surface.normals[cell[here]], surface.normals[other]) > limit
-        share = surface.areas[other] * (alike | (other == cell[here]))
-        total[here] += share * values[other]
+        other = order[starts[point] + (place[here] + step) % counts[point]]
+        alike = np.einsum("nd,nd->n", surface.normals[here // 3], surface.normals[other // 3]) > limit
+        share = surface.areas[other // 3] * (alike | (other == here))
+        total[here] += share * flat[other]
         weight[here] += share
-    mean = total / np.where(weight > 0, weight, 1.0)
-    return np.where(weight > 0, mean, np.asarray(values, float)[cell]).reshape(-1, 3)
+    return np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), flat).reshape(-1, 3)
 
 
 def edges(corners: NDArray, eye: NDArray | None = None) -> Floats:
@@ -70,7 +73,7 @@ def thinned(surface: Surface, values: NDArray, most: int) -> tuple[Surface, Floa
     asked = 0.95 * light.corners + 0.05 * light.centres[:, None]
     found = nearest(surface, asked.reshape(-1, 3))
     share = _barycentric(surface.corners[found.cells], found.closest)
-    return light, np.einsum("nk,nk->n", share, smooth[found.cells]).reshape(-1, 3)
+    return light, _evened(light, np.einsum("nk,nk->n", share, smooth[found.cells]).reshape(-1, 3))
 
 
 def _barycentric(corners: Floats, points: Floats) -> Floats:
