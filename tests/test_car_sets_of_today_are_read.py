@@ -1,11 +1,15 @@
 """DrivAerML, AhmedML, WindsorML, DrivAerNet: files in the published form give what they were made with."""
 
+import json
+
 import numpy as np
 import published_cars as cars
 import pytest
 import pyvista as pv
 from test_published_flows_are_read import read_one
+from typer.testing import CliRunner
 
+from aerosurrogate.cli import app
 from aerosurrogate.data.prepare import prepare
 from aerosurrogate.data.readers import Options, reader_of, recognise
 from aerosurrogate.errors import InputError
@@ -124,7 +128,7 @@ def test_splits_that_come_with_a_set_are_taken(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["drivaerml", "ahmedml", "windsorml", "drivaernet"])
-def test_the_recipe_trains_on_what_prepare_makes_of_the_set(tmp_path, name):
+def test_the_recipe_trains_on_what_prepare_makes_of_the_set_and_the_model_answers(tmp_path, name):
     source = tmp_path / "source"
     if name == "drivaernet":
         cars.write_drivaernet(source, [f"F_D_WM_WW_{i:04d}" for i in range(5)])
@@ -138,3 +142,15 @@ def test_the_recipe_trains_on_what_prepare_makes_of_the_set(tmp_path, name):
     small += [] if name == "drivaernet" else ["data.validation=0.3"]
     reached = train(read_recipe(f"recipes/{name}.toml", small), tmp_path / "run")
     assert np.isfinite(list(reached["validation"].values())).all()
+    run = ["--model", str(tmp_path / "run"), "--device", "cpu"]
+    held = CliRunner().invoke(
+        app, ["predict", str(tmp_path / "set"), "--split", "test", *run, "--out", str(tmp_path / "held"), "--json"]
+    )
+    assert held.exit_code == 0, held.output
+    (file,) = (tmp_path / "held").iterdir()
+    assert {"p", "p_true", "p_error"} <= set(pv.read(file).array_names)
+    if name == "drivaernet":  # comes without shapes alone, here
+        return
+    shape, up = next(source.rglob("*.stl")), "+y" if name == "windsorml" else "+z"
+    answer = CliRunner().invoke(app, ["coeffs", str(shape), *run, "--speed", "30", "--up", up, "--json"])
+    assert np.isfinite(json.loads(answer.stdout)["designs"][0]["cd_integrated"])
