@@ -133,9 +133,9 @@ def evaluate_case(
     row |= coefficient_errors(surrogate, case, predicted, states)
     row["seconds"] = time.perf_counter() - start
     answered = HeldOut(case, predicted, surrogate.times, dataset=str(dataset.folder))
-    if surrogate.native is not None and surrogate.native.pattern is not None:
+    if surrogate.sampling.kind == "rows" and surrogate.native is not None and surrogate.native.pattern is not None:
         states = None  # trust compares what prediction has: drawn points
-        if case.cells is not None and case.conditions is not None and surrogate.has_states():
+        if case.cells is not None and case.conditions is not None and case.grid is None:
             states = surrogate.states(_as_predicted(surrogate, case))
             predicted = surrogate.decode(states, places, CHUNK)
             row |= {f"{key}_{DRAWN}": value for key, value in field_errors(surrogate, case, predicted).items()}
@@ -293,8 +293,8 @@ def cost_of_drawing(result: Evaluation) -> dict[str, str]:
     """What it costs to know a shape alone, in words for a card; {} where training points are drawn anyway."""
     words = {}
     for key, value in result.figures.items():
-        native = key.replace(f"_{DRAWN}", "_integrated" if key.startswith(("cd", "cl", "rho", "R2")) else "")
-        if native != key and native in result.figures:
+        native = key.replace(f"_{DRAWN}", "_integrated" if key.startswith(("cd", "cl", "rho")) else "")
+        if native != key and native in result.figures and not key.startswith("R2"):
             words[native] = (
                 f"{result.figures[native]:.4g} from its own mesh, {value:.4g} from points drawn for its shape"
             )

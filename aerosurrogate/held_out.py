@@ -104,8 +104,8 @@ class HeldOut:
 
 def is_held_out(path: Path) -> bool:
     """Whether a file is one that `HeldOut.save` wrote."""
-    if path.suffix == ".pvd":
-        return True
+    if path.suffix == ".pvd" and path.is_file():
+        return is_held_out(_listed(path)[0])
     if path.suffix not in (".vts", ".vtu") or not path.is_file():
         return False
     with path.open("rb") as file:

@@ -73,20 +73,22 @@ def in_place(surrogate: "Surrogate", places: Places) -> Places:
 def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate") -> Places:
     """The points that states come from, drawn as in training: by area on the skin and by wall distance around it, or
     as those of the meshes lie that the model was trained on."""
-    plan, native = surrogate.sampling, surrogate.native
-    length = stream.length
+    plan, length = surrogate.sampling, stream.length
+    pattern = None if surrogate.native is None else surrogate.native.pattern
+    by_density = plan.kind == "density"
     scaled = _in_order(surface.transformed(np.eye(surface.dimension), np.zeros(surface.dimension), 1 / length))
-    if plan.kind == "density" and plan.skin and plan.around:
-        skin = surroundings.on_skin(scaled, plan.skin, SEED)
-        off = surroundings.around(surroundings.usual_region(surface.dimension), scaled, plan.around, SEED + 1)
-    elif native is not None and native.pattern is not None:
-        skin, off = native.pattern.draw(scaled, min(native.pattern.points, DRAWN), SEED)
-    else:
+    if pattern is not None:
+        skin, off = pattern.draw(scaled, min(pattern.points, DRAWN), SEED)
+    elif not (by_density and plan.skin and plan.around):
         raise InputError(
             "this checkpoint does not know how the points of its training meshes lie",
             seen=f"sampling by {plan.kind}",
             remedy="train it again with this version, whose checkpoints do",
         )
+    if by_density:
+        skin = surroundings.on_skin(scaled, plan.skin or len(skin.points), SEED)
+    if by_density and plan.around:
+        off = surroundings.around(surroundings.usual_region(surface.dimension), scaled, plan.around, SEED + 1)
     return Places(
         points=np.concatenate([skin.points, off.points]).astype(np.float32) * np.float32(length),
         surface=np.arange(len(skin.points) + len(off.points)) < len(skin.points),

@@ -34,6 +34,7 @@ from aerosurrogate.model.transolver import Transolver
 from aerosurrogate.writing import replacing
 
 SCHEMA = 2
+BESIDE = 4  # times as many points of the body as are asked beside them, of a model without states
 CHUNK = 65536  # points at a time unless said: some hundred MB
 _KEY = "aerosurrogate"
 
@@ -137,8 +138,14 @@ class Surrogate:
 
     @torch.inference_mode()
     def states(self, places: Places, chunk: int = CHUNK) -> States:
-        """What the model makes of a body, from points drawn as `sampling` says; skin points among them."""
+        """What the model makes of a body, from points drawn as `sampling` says; skin points among them.
+
+        A model without states keeps the points themselves: others are then asked beside them.
+        """
         inputs = self._inputs(places, chunk)
+        if self.model.without_states:
+            skin = self.answer(places)[1]
+            return States((torch.cat(inputs, dim=1),), None, *(skin[2:4] if skin is not None else (None, None)))
         skin = torch.from_numpy(np.ascontiguousarray(places.surface)).to(self.device).split(chunk)
         if not places.surface.any():
             return self.model.states(inputs)
@@ -147,7 +154,13 @@ class Surrogate:
     @torch.inference_mode()
     def decode(self, states: States, places: Places, chunk: int = CHUNK) -> dict[str, Array]:
         """Fields in SI units at any points beside the body of the states; zero where a field is not defined."""
-        parts = [self.model.decode(part, states)[0].float().cpu().numpy() for part in self._inputs(places, chunk)]
+        if self.model.without_states:
+            body = states.tokens[0]
+            few = max(body.shape[1] // BESIDE, 1)  # so that the body's own points remain what the model looks at
+            calls = (torch.cat([body, part], dim=1) for part in self._inputs(places, few))
+            parts = [self.model(call)[0, body.shape[1] :].float().cpu().numpy() for call in calls]
+        else:
+            parts = [self.model.decode(part, states)[0].float().cpu().numpy() for part in self._inputs(places, chunk)]
         return self.scaling.fields(np.concatenate(parts), places.surface, places.conditions)
 
     @torch.inference_mode()

@@ -1,6 +1,7 @@
 """Models trained exactly as the paper does, on whole meshes in metres, answer for a shape alone."""
 
 import json
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from published_sets import section_flow, write_airfrans, write_shapenet_car
 
 from aerosurrogate import query_cells
 from aerosurrogate.coeffs import CoeffsOptions, coeffs
-from aerosurrogate.conditions import StreamOptions
+from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.native import Native
 from aerosurrogate.data.prepare import prepare
+from aerosurrogate.data.sampling import Sampling
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
 from aerosurrogate.evaluate import cost_of_drawing, evaluate
@@ -21,7 +23,7 @@ from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.pattern import Cloud, measure
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface
-from aerosurrogate.model_frame import known_stream
+from aerosurrogate.model_frame import known_stream, sample
 from aerosurrogate.predict import Predictor, Wanted, predict
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.surrogate import Surrogate
@@ -171,6 +173,33 @@ def test_the_users_mesh_is_answered(airfrans: Path, tmp_path: Path) -> None:
     answered = load(tmp_path / "on.vtu")
     assert answered.n_points == load(mesh).n_points
     assert np.isfinite(np.asarray(answered.point_data["p"])).mean() > 0.8
+
+
+def test_a_model_without_states_is_asked_beside_the_bodys_points(tmp_path: Path) -> None:
+    folder = write_airfrans(tmp_path / "raw", count=3, around=32)
+    prepare([folder], tmp_path / "data", jobs=1)
+    small = [f"data.path={tmp_path / 'data'}", "data.validation=test", "training.steps=2"]
+    text = (ROOT / "recipes" / "airfrans.toml").read_text()
+    other = '[model]\nkind = "graphsage"\nlayers = 2\nchannels = 8\n\n'
+    (tmp_path / "graphsage.toml").write_text(re.sub(r"\[model\]\n.*?\n\n", other, text, flags=re.S))
+    train(read_recipe(tmp_path / "graphsage.toml", small), tmp_path / "run", device="cpu")
+    surrogate = Surrogate.load(tmp_path / "run")
+    assert not surrogate.has_states()
+    assert "p_surface" in surrogate.card["shape alone"]
+    row = Predictor(str(tmp_path / "run")).predict("naca2412", StreamOptions()).row()
+    assert np.isfinite([row["cd"], row["cl"]]).all()
+
+
+def test_a_model_of_skins_alone_sees_its_skin_by_area_and_no_air(cars: Path) -> None:
+    surrogate = Surrogate.load(cars / "run")
+    assert surrogate.native is not None
+    assert surrogate.native.pattern is not None
+    pattern = replace(surrogate.native.pattern, around=(), skin_share=1.0)
+    alone = replace(surrogate, sampling=Sampling("density", skin=64), native=replace(surrogate.native, pattern=pattern))
+    surface, stream = read_surface(ROOT / "sample_meshes" / "van.stl"), Conditions(20.0, 4.0)
+    places = sample(surface, stream, alone)
+    assert len(places.points) == 64
+    assert places.surface.all()
 
 
 def test_only_physics_is_a_reason_to_refuse(airfrans: Path, tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ def viz(
     case: str | None = None,
 ) -> None:
     """Draw files or run folders into one picture or page; `layer` is that of the slices, `case` one of a run's data."""
+    if not files[0].exists():
+        raise InputError("no such file or run", seen=files[0])
     kept = is_held_out(files[0])
     if kept or (_is_run(files[0]) and kind not in (None, "history")):
         from aerosurrogate.viz import cases

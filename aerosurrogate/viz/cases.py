@@ -22,6 +22,7 @@ from aerosurrogate.viz.views import colour_bar, new_figure
 from aerosurrogate.writing import write_text
 
 STRIP = 6  # times of a strip
+WORDS = {"U": "speed", "p": "pressure", "nut": "turbulent viscosity", "frames": "vorticity", "mach": "Mach number"}
 FAR = 3.0  # a mesh that reaches so many times farther than its middle four fifths is shown there alone
 Floats = NDArray[np.float64]
 
@@ -36,7 +37,7 @@ class Shown:
     @property
     def label(self) -> str:
         width = self.held.true(self.field).shape[1]
-        words = {"U": "speed", "p": "pressure"}.get(self.field, self.field)
+        words = WORDS.get(self.field, self.field)
         return labelled(words if width == 1 or self.field == "U" else f"size of {words}", field_spec(self.field).unit)
 
     @property
@@ -182,7 +183,7 @@ def moment(view: Shown, step: int, kind: str = "error", scales: tuple[Scale, Sca
     scale, apart = scales or view.scales()
     rows = view.rows(step)[: 3 if kind == "error" else 1]
     when = f", time {step + 1} of {view.held.steps}" if view.held.steps > 1 else ""
-    width, height = _shape(view.held)
+    width, height = shape(view.held)
     drawing = new_figure(4.6 * len(rows) + 0.4, min(max(4.6 * height / width, 0.8), 6.0) + 1.5, view.title + when)
     panels = np.atleast_1d(drawing.subplots(1, len(rows)))
     for axes, (words, places, values) in zip(panels, rows, strict=True):
@@ -199,7 +200,7 @@ def _strip(view: Shown) -> Figure:
     """Prediction, truth and error, one above the other, at times from the first to the last."""
     scale, apart = view.scales()
     times = np.unique(np.linspace(0, view.held.steps - 1, STRIP).round().astype(int)).tolist()
-    width, height = _shape(view.held)
+    width, height = shape(view.held)
     drawing = new_figure(2.6 * len(times) + 1.6, 3 * min(max(2.6 * height / width, 0.6), 4.0) + 1.4, view.title)
     panels = drawing.subplots(3, len(times), squeeze=False)
     for column, step in enumerate(times):
@@ -266,7 +267,7 @@ def last_places(held: HeldOut) -> NDArray:
     return held.case.points if moved is None else held.places(held.true(moved, held.steps - 1), moved)
 
 
-def _shape(held: HeldOut) -> tuple[float, float]:
+def shape(held: HeldOut) -> tuple[float, float]:
     """Width and height of what is shown."""
     low, high = window(held)
     across = 2 if held.case.dimensions == 3 else 1

@@ -92,7 +92,7 @@ def figure(source: Source, layer: int | None = None) -> Figure:
 
 def case_figure(held: HeldOut, layer: int | None = None) -> Figure:
     """The slices over all points of a case: a plane one is painted whole, of a body in space its skin."""
-    from aerosurrogate.viz.cases import Shown, in_sight, in_space, last_places, paint
+    from aerosurrogate.viz.cases import Shown, in_sight, in_space, last_places, paint, shape
     from aerosurrogate.viz.views import colour_bar
 
     shown, title = case_weights(held, layer), _title(held.case.name, layer)
@@ -100,7 +100,7 @@ def case_figure(held: HeldOut, layer: int | None = None) -> Figure:
     body = next((b for name in held.predicted if (b := in_space(Shown(held, name))) is not None), None)
     if body is not None and cells is not None:
         return _on_body(body.predicted, [(name, values[cells].mean(axis=1)) for name, values in shown], title)
-    drawing, panels = _panels(title, shown)
+    drawing, panels = _panels(title, shown, shape(held))
     scale = Scale(0.0, 1.0, signed=False)
     seen = in_sight(held)
     for axes, (name, values) in zip(panels, shown, strict=False):
@@ -115,11 +115,13 @@ def _title(name: str, layer: int | None) -> str:
     return f"{name}: weights of the learned slices in {'the last layer' if layer is None else f'layer {layer}'}"
 
 
-def _panels(title: str, shown: Sequence[Any]) -> tuple[Figure, Any]:
+def _panels(title: str, shown: Sequence[Any], shape: tuple[float, float] = (5, 4)) -> tuple[Figure, Any]:
+    """A figure with four panels in a row, each of about that width by height."""
     from aerosurrogate.viz.views import new_figure
 
-    drawing = new_figure(15, 9.5, title)
-    panels = drawing.subplots(-(-len(shown) // 4), 4, squeeze=False).ravel()
+    rows = -(-len(shown) // 4)
+    drawing = new_figure(15, rows * (min(max(3.5 * shape[1] / shape[0], 0.6), 3.5) + 0.3) + 1.4, title)
+    panels = drawing.subplots(rows, 4, squeeze=False).ravel()
     for axes in panels[len(shown) :]:
         axes.set_axis_off()
     return drawing, panels
