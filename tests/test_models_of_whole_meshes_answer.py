@@ -14,12 +14,14 @@ from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.native import Native
 from aerosurrogate.data.prepare import prepare
+from aerosurrogate.data.readers.meshes import between_centres
 from aerosurrogate.data.sampling import Sampling
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
 from aerosurrogate.evaluate import cost_of_drawing, evaluate
 from aerosurrogate.mesh.distance import distance
 from aerosurrogate.mesh.load import load
+from aerosurrogate.mesh.orient import open_edges
 from aerosurrogate.mesh.pattern import Cloud, measure
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface
@@ -112,6 +114,16 @@ def test_the_cost_of_drawn_points_is_measured_and_on_the_card(airfrans: Path) ->
         assert figures[f"{key}_drawn"] != figures[key]
         assert f"{figures[f'{key}_drawn']:.4g}" in cost_of_drawing(result)[key]
     assert "p_surface" in surrogate.card["shape alone"]
+
+
+@pytest.mark.parametrize("name", ["naca2412", str(ROOT / "sample_meshes" / "van.stl")])
+def test_centres_of_faces_carry_a_skin_too(name: str) -> None:
+    """So that cases with values by face know their body: closed, facing outwards, of the same volume."""
+    body = read_surface(name)
+    skin = Surface(body.centres, between_centres(body))
+    assert len(open_edges(skin)) == 0
+    assert skin.volume == pytest.approx(body.volume, rel=5e-3)
+    assert skin.areas.sum() == pytest.approx(body.areas.sum(), rel=5e-3)
 
 
 @pytest.mark.parametrize("shape", ["naca2412", "section.dat"])

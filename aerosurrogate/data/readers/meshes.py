@@ -43,7 +43,29 @@ def at_vertices(surface: Surface, fields: dict[str, NDArray[Any]]) -> Points:
 
 def at_faces(surface: Surface, fields: dict[str, NDArray[Any]]) -> Points:
     """The skin at the centres of its faces."""
-    return Points(surface.centres, surface.area_vectors, fields)
+    return Points(surface.centres, surface.area_vectors, fields, between_centres(surface))
+
+
+def between_centres(surface: Surface) -> NDArray[np.int64]:
+    """Lines or triangles (k, d) between the centres of neighbouring faces: a skin through those, facing as it does."""
+    corner, d = surface.cells, surface.dimension
+    if d == 2:  # where one segment ends the next begins
+        begins = np.full(len(surface.points), -1)
+        begins[corner[:, 0]] = np.arange(len(corner))
+        pairs = np.stack([np.arange(len(corner)), begins[corner[:, 1]]], axis=1)
+        return pairs[pairs[:, 1] >= 0]
+    # The faces around each point, in the order of their angle about its normal, as a fan of triangles.
+    points, faces = corner.ravel(), np.repeat(np.arange(len(corner)), 3)
+    normal = surface.point_normals[points]
+    arm = surface.centres[faces] - surface.points[points]
+    axis = np.eye(3)[np.abs(surface.point_normals).argmin(axis=1)][points]
+    first = np.cross(normal, axis)
+    angle = np.arctan2(np.einsum("kd,kd->k", arm, np.cross(normal, first)), np.einsum("kd,kd->k", arm, first))
+    order = np.lexsort([angle, points])
+    points, faces = points[order], faces[order]
+    start = np.searchsorted(points, points)  # where the fan of each begins
+    inner = np.flatnonzero((np.arange(len(points)) > start) & (np.append(points[1:], -1) == points))
+    return np.stack([faces[start[inner]], faces[inner], faces[inner + 1]], axis=1)
 
 
 def thinned(skin: Points, keep: int, seed: int) -> Points:

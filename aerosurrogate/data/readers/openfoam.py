@@ -21,7 +21,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.forces import silhouette_area
 from aerosurrogate.mesh.openfoam import SolvedCase, is_case, read_case, solution_files
 
-VERSION = 1
+VERSION = 2
 
 
 def recognises(source: Path) -> bool:

@@ -64,7 +64,7 @@ from aerosurrogate.mesh.read import UNITS, likely_units, read_as_it_is, read_sur
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.vtu import VtuFile, worth_streaming
 
-VERSION = 2
+VERSION = 3
 SKINS = (".vtp", ".vtk", ".stl", ".obj", ".ply", ".off", ".vtu")
 SETTINGS = "dataset.toml"
 LOOKED_AT = 8  # skins of a folder whose sizes tell its units
