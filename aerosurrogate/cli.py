@@ -386,6 +386,11 @@ def coeffs(
     sort: Annotated[str, typer.Option(help="Column to rank by; a minus puts the largest first.")] = "cd",
     report: Annotated[Path | None, typer.Option(help="Write a page (.html); of a sweep also a picture (.png).")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
+    xlsx: Annotated[Path | None, typer.Option(help="Write the table as a workbook.")] = None,
+    notes: Annotated[bool, typer.Option("--notes", help="Show all notes.")] = False,
+    at_lift: Annotated[
+        float | None, typer.Option(help="Airfoils: at the angle of attack that gives this lift coefficient.")
+    ] = None,
     model: Model = None,
     speed: SpeedSweep = None,
     alpha: AlphaSweep = None,
@@ -415,7 +420,7 @@ def coeffs(
 
     still = StreamOptions(None, None, None, density, viscosity, flow, up, ground, units, symmetry)
     streams = states(still, speed, alpha, reynolds)
-    settings = CoeffsOptions(streams[0], area, patch, pressure, model, device)
+    settings = CoeffsOptions(streams[0], area, patch, pressure, model, device, at_lift)
     result: Ranking | Polars
     if len(streams) == 1:
         result = coeffs(
@@ -428,14 +433,18 @@ def coeffs(
             suggest=suggest,
             jobs=jobs,
         )
-    elif reference or baseline or known or suggest:
-        remedy = "leave --reference, --baseline, --known and --suggest out"
+    elif reference or baseline or known or suggest or xlsx or at_lift is not None:
+        remedy = "leave --reference, --baseline, --known, --suggest, --at-lift and --xlsx out"
         raise InputError("a ranking is of one state", seen=f"{len(streams)} states", remedy=remedy)
     else:
         result = polars(files, streams, settings, jobs)
-    result.show(table=not as_json)
+    result.show(table=not as_json, notes=notes)
     if csv is not None:
         write_text(csv, result.csv_text())
+    if xlsx is not None and isinstance(result, Ranking):
+        from aerosurrogate.workbook import write_workbook
+
+        write_workbook(result, xlsx)
     if report is not None:
         if isinstance(result, Polars):
             result.write(report)

@@ -17,7 +17,7 @@ from typing import Any
 
 from aerosurrogate import console, flow_fields, ranking
 from aerosurrogate.conditions import StreamOptions
-from aerosurrogate.decision import Suggestion, decide
+from aerosurrogate.decision import Suggestion, decide, stranger
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields, Row, column
 from aerosurrogate.known import Known, matched, read_known
@@ -37,6 +37,9 @@ COLUMNS = (
     "trust", "file",
 )  # fmt: skip
 
+SHOWN = ("rank", "name", "cd", "cl", "trust")  # what a table on a terminal always shows
+FOLDED = 3  # notes
+
 
 @dataclass(frozen=True)
 class CoeffsOptions:
@@ -48,6 +51,7 @@ class CoeffsOptions:
     pressure: str | None = None
     model: str | None = None
     device: str = "auto"
+    at_lift: float | None = None  # sections: the angle of attack is the one that gives this lift coefficient
 
 
 @dataclass
@@ -62,6 +66,7 @@ class Ranking:
     comparison: dict[str, Any] = field(default_factory=dict)
     baseline: str | None = None  # its file
     suggested: list[Suggestion] = field(default_factory=list)
+    sort: str = "cd"  # the column they are ranked by
 
     def document(self) -> dict[str, Any]:
         found = {"designs": self.rows, "reference": self.reference, "failed": self.failed, **self.comparison}
@@ -81,11 +86,21 @@ class Ranking:
         """Fill in the rows, in their order, with all that can be said of them."""
         rows = [design.row(settings.area) for design in self.designs.values()]
         values = matched(known, rows) if known else {}
-        self.rows, self.suggested = decide(
-            rows, self.designs, sort=sort, known=values, baseline=self.baseline, suggest=suggest
-        )
+        self.sort, self.rows, self.suggested = sort.lstrip("-"), [], []
+        for kind in self.kinds(rows).values():  # bodies and sections have nothing to be ranked by together
+            base = self.baseline if self.baseline in {row["file"] for row in kind} else None
+            ranked, asked = decide(kind, self.designs, sort=sort, known=values, baseline=base, suggest=suggest)
+            self.rows += ranked
+            self.suggested += asked
+        self.suggested = sorted(self.suggested, key=lambda s: -s.gain)[:suggest]
         self.reference = reference_of(list(self.designs.values()), self.rows, settings)
         self.comparison = ranking.compare(self.rows, self.truth) if self.truth else {}
+
+    def kinds(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
+        """Rows of bodies and rows of sections, each in their order."""
+        flat = {file: design.body.dimension == 2 for file, design in self.designs.items()}
+        kinds = {"bodies": [r for r in rows if not flat[r["file"]]], "sections": [r for r in rows if flat[r["file"]]]}
+        return {name: kind for name, kind in kinds.items() if kind}
 
     def csv_text(self) -> str:
         """The table as CSV."""
@@ -95,12 +110,19 @@ class Ranking:
         writer.writerows(self.rows)
         return lines.getvalue()
 
-    def show(self, *, table: bool = True) -> None:
-        """The table on stdout; assumptions, notes and statistics around it on stderr."""
+    def show(self, *, table: bool = True, notes: bool = False) -> None:
+        """The tables on stdout; assumptions, notes (all if asked for) and statistics around them on stderr."""
         console.note(assumptions(self.reference))
-        _show_notes(self.rows)
-        if table:
-            console.table("", *self._table(), results=True)
+        _show_notes(self.rows, None if notes else FOLDED)
+        kinds = self.kinds(self.rows)
+        for kind, rows in kinds.items() if table else ():
+            title = kind if len(kinds) > 1 else ""
+            near, far = ([r for r in rows if stranger(r) == apart] for apart in (False, True))
+            if near:
+                console.table(title, *self._table(near), results=True)
+            if far:
+                strangers = "outside what the model has seen: to be solved, not compared"
+                console.table(f"{title}: {strangers}" if title else strangers, *self._table(far), results=True)
         if self.comparison:
             console.note(agreement(self.comparison))
         if self.suggested:
@@ -109,13 +131,14 @@ class Ranking:
             console.note(self.simulation(*self.suggested))
         console.left_out(self.failed)
 
-    def _table(self) -> tuple[list[str], list[list[str]]]:
-        """Columns and rows, few enough for a terminal; the rest is in the CSV, the JSON and the report."""
-        by_model = any(r["model"] for r in self.rows)
-        true = {r["name"]: self.truth[r["name"]]["cd"] for r in self.rows if "cd" in self.truth.get(r["name"], {})}
-        chances = any(r["chance_best"] is not None for r in self.rows) and len(self.rows) > 1
+    def _table(self, of: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+        """Columns and rows, few enough for a terminal; the rest is in CSV, workbook, JSON and report."""
+        by_model = any(r["model"] for r in of)
+        true = {r["name"]: self.truth[r["name"]]["cd"] for r in of if "cd" in self.truth.get(r["name"], {})}
+        chances = any(r["chance_best"] is not None for r in of) and len(of) > 1
+        flat = self.designs[of[0]["file"]].body.dimension == 2
         lines: list[dict[str, str]] = []
-        for r in self.rows:
+        for r in of:
             line = {"design": r["name"], "#": ranks(r), "Cd": interval(r, "cd")}
             if true:
                 known = true.get(r["name"])
@@ -130,11 +153,19 @@ class Ranking:
             if not true and not self.baseline:
                 silent = line["Cd"] == "-"  # a number that nothing is known of is none
                 line |= {"Cd int.": f"{r['cd_integrated']:.4f}"} if by_model else {"Cm": f"{r['cm']:.4f}"}
-                line |= {"drag N": f"{r['drag_n']:.4g}"}
-                line |= dict.fromkeys(("Cd int.", "drag N"), "-") if silent else {}
-                line["area m2"] = f"{r['area_m2']:.3f}"
+                if flat:
+                    line |= {"L/D": "-" if r["ld"] is None else f"{r['ld']:.1f}", "alpha": f"{r['alpha']:.4g}"}
+                else:
+                    line |= {"drag N": f"{r['drag_n']:.4g}", "area m2": f"{r['area_m2']:.3f}"}
+                line |= {name: "-" for name in ("Cd int.", "drag N", "L/D") if silent and name in line}
+            if self.sort not in SHOWN:
+                line[self.sort] = _plain(column(r, self.sort))
             lines.append(line | {"trust": r["trust"] or "-"})
         return list(lines[0]), [list(line.values()) for line in lines]
+
+
+def _plain(value: Any) -> str:
+    return "-" if value is None else f"{value:.5g}" if isinstance(value, int | float) else str(value)
 
 
 def ranks(row: Row) -> str:
@@ -219,10 +250,20 @@ def read_designs(
     def work(part: Sequence[str]) -> list[list[FlowFields] | InputError]:
         solved = {file: _solved_or_error(file, states, settings) for file in part}
         shapes = [file for file, fields in solved.items() if fields is None]
-        predicted = dict(zip(shapes, predict_many(predictor, shapes, states), strict=True))
+        if settings.at_lift is not None:
+            predicted = {file: _at_lift(predictor, file, settings.stream, settings.at_lift) for file in shapes}
+        else:
+            predicted = dict(zip(shapes, predict_many(predictor, shapes, states), strict=True))
         return [known if (known := solved[file]) is not None else predicted[file] for file in part]
 
     return in_batches(files, work, "designs", min(8, -(-len(files) // at_once)) if light else 1, jobs)
+
+
+def _at_lift(predictor: Predictor, file: str, stream: StreamOptions, lift: float) -> list[FlowFields] | InputError:
+    try:
+        return [predictor.at_lift(file, stream, lift)]
+    except InputError as error:
+        return error
 
 
 def _solved_or_error(
@@ -296,15 +337,19 @@ def assumptions(reference: dict[str, Any]) -> str:
     return "assumed: " + ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in said.items())
 
 
-def _show_notes(rows: Sequence[Row]) -> None:
-    """Each note once, with the designs it holds for; then why trust was lost."""
+def _show_notes(rows: Sequence[Row], most: int | None) -> None:
+    """Why trust was lost, then each note once, with the designs it holds for, those of most designs first."""
     holds: dict[str, list[str]] = {}
     for r in rows:
         for text in (*r["notes"], *(f"{r['trust']} the training set: {reason}" for reason in r["reasons"][:3])):
             holds.setdefault(text, []).append(r["name"])
-    for text, names in holds.items():
+    doubts = {reason for r in rows for reason in r["reasons"]}
+    ordered = sorted(holds.items(), key=lambda item: (item[0].partition(": ")[2] not in doubts, -len(item[1])))
+    for text, names in ordered[:most]:
         who = "all designs" if len(names) == len(rows) > 1 else ", ".join(names[:4]) + (", ..." if names[4:] else "")
         console.note(f"{who}: {text}")
+    if most is not None and len(holds) > most:
+        console.note(f"{len(holds) - most} more notes: --notes shows them, --json and the report hold them")
 
 
 def agreement(comparison: dict[str, Any]) -> str:

@@ -60,10 +60,16 @@ def decide(
 
 
 def _order(rows: Sequence[Row], key: str, largest: bool) -> list[int]:
-    """Indices of the rows, best first; those without a value last."""
+    """Indices of the rows, best first; behind them what the model cannot know, and last those without a value."""
     known = [i for i, row in enumerate(rows) if column(row, key) is not None]
     known = sorted(known, key=lambda i: column(rows[i], key), reverse=largest)
+    known.sort(key=lambda i: stranger(rows[i]))
     return known + [i for i in range(len(rows)) if i not in set(known)]
+
+
+def stranger(row: Row) -> bool:
+    """Whether a row is a guess about a design unlike all that the model has seen: listed apart, never first."""
+    return row["trust"] == "outside" and not row["known"]
 
 
 def _updated(row: Row, key: str, joint: Joint, i: int, values: Mapping[int, float]) -> Row:

@@ -49,7 +49,7 @@ class Polars:
         writer.writerows([_plain(column(row, key)) for key in CSV.values()] for row in self.rows)
         return lines.getvalue()
 
-    def show(self, *, table: bool = True) -> None:
+    def show(self, *, table: bool = True, notes: bool = False) -> None:
         console.note(assumptions(self.reference))
         if table:
             heads = {"alpha": "angle °", "reynolds": "Re", "speed": "speed m/s"}

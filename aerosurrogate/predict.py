@@ -38,6 +38,8 @@ if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressu
 
 MODELS = {2: "airfoil", 3: "car"}
 STILL_ON_WALLS = ("U", "nut")
+LIFT_SLOPE = 0.11  # a degree: of thin sections, where the search for an angle begins
+LIFT_STEPS, LIFT_TOLERANCE, LIFT_ANGLE = 10, 1e-4, 25.0
 CHUNK = 65536  # points at a time, at most
 _BYTES = 64  # a point and channel take while they are worked on
 
@@ -164,6 +166,33 @@ class Predictor:
     def predict(self, file: str, stream: StreamOptions, wanted: Wanted = SKIN) -> FlowFields:
         """The fields on a shape's skin, and around it as wanted."""
         return self.answer(self.prepare(file, stream, wanted.chunk), wanted)
+
+    def at_lift(self, file: str, stream: StreamOptions, lift: float) -> FlowFields:
+        """The fields on a section's skin at the angle of attack that gives a lift coefficient."""
+        if stream.alpha is not None:
+            remedy = "leave --alpha or --at-lift out"
+            raise InputError(
+                "the angle of attack follows from the lift", seen=f"--alpha {stream.alpha:g}", remedy=remedy
+            )
+        before, alpha, slope = None, 0.0, LIFT_SLOPE
+        for _ in range(LIFT_STEPS):
+            found = self.predict(file, replace(stream, alpha=alpha))
+            if found.body.dimension == 3:
+                raise InputError("--at-lift is for sections", seen=file, remedy="leave it out for bodies in 3D")
+            off = lift - found.row()["cl"]
+            if abs(off) <= LIFT_TOLERANCE:
+                said = f"angle of attack {alpha:.3f} degrees, solved for a lift coefficient of {lift:g}"
+                return replace(found, body=replace(found.body, notes=(*found.body.notes, said)))
+            if before is not None and before[0] != alpha:
+                slope = (before[1] - off) / (alpha - before[0])
+            if slope <= 0 or abs(alpha) > LIFT_ANGLE:
+                break
+            before, alpha = (alpha, off), alpha + off / slope
+        raise InputError(
+            f"{file}: no angle of attack gives this lift",
+            seen=f"--at-lift {lift:g}; lift {lift - off:.4g} at {before[0] if before else 0.0:.3g} degrees",
+            remedy="ask for less lift",
+        )
 
     def answer(
         self, prepared: Prepared, wanted: Wanted = SKIN, decoded: dict[str, NDArray] | None = None
