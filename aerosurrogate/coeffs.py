@@ -113,7 +113,7 @@ class Ranking:
     def show(self, *, table: bool = True, notes: bool = False) -> None:
         """The tables on stdout; assumptions, notes (all if asked for) and statistics around them on stderr."""
         console.note(assumptions(self.reference))
-        _show_notes(self.rows, None if notes else FOLDED)
+        show_notes(self.rows, None if notes else FOLDED)
         kinds = self.kinds(self.rows)
         for kind, rows in kinds.items() if table else ():
             title = kind if len(kinds) > 1 else ""
@@ -337,7 +337,7 @@ def assumptions(reference: dict[str, Any]) -> str:
     return "assumed: " + ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in said.items())
 
 
-def _show_notes(rows: Sequence[Row], most: int | None) -> None:
+def show_notes(rows: Sequence[Row], most: int | None) -> None:
     """Why trust was lost, then each note once, with the designs it holds for, those of most designs first."""
     holds: dict[str, list[str]] = {}
     for r in rows:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aerosurrogate import console
-from aerosurrogate.coeffs import CoeffsOptions, assumptions, interval, read_designs, reference_of
+from aerosurrogate.coeffs import FOLDED, CoeffsOptions, assumptions, interval, read_designs, reference_of, show_notes
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import Row, column
@@ -51,6 +51,7 @@ class Polars:
 
     def show(self, *, table: bool = True, notes: bool = False) -> None:
         console.note(assumptions(self.reference))
+        show_notes(self.rows, None if notes else FOLDED)
         if table:
             heads = {"alpha": "angle °", "reynolds": "Re", "speed": "speed m/s"}
             columns = ["design", *(heads[name] for name in self.swept), "#", "Cl", "Cd", "L/D", "Cm", "trust"]
