@@ -44,6 +44,11 @@ def fast_bfloat16(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
+def sums_in_float32(device: torch.device) -> bool:
+    """Whether products of bfloat16 can be asked for in float32."""
+    return device.type == "cuda"
+
+
 def free_memory(device: torch.device) -> float:
     """Bytes that are free on an accelerator; endless where nobody can tell."""
     return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else float("inf")

@@ -102,6 +102,20 @@ def test_bfloat16_autocast(size, recompute):
     assert torch.nn.functional.cosine_similarity(rough, exact, dim=0) > 0.99
 
 
+@pytest.mark.parametrize("slices", [8, 24])
+def test_tokens_are_summed_in_float32_whatever_the_products(slices):
+    """Against float64 sums of the same rounded factors; bfloat16 sums would be off by 2e-3."""
+    attention = small_model(slices=slices).blocks[0].attention
+    z = torch.randn(2, 3000, 32, generator=torch.Generator().manual_seed(0)).bfloat16()
+    w = torch.rand(2, 3000, 4, slices, generator=torch.Generator().manual_seed(1)).bfloat16()
+    attention.to_values.bfloat16()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        sums = attention.reduce(z, w, None, None)[..., :-1]
+        values = z[:, :, None] if attention.folded else attention._project(z, attention.to_values, None)
+    expected = torch.einsum("bnhm,bnhf->bhmf", w.double(), values.double().expand(-1, -1, 4, -1))
+    assert (sums - expected).norm() / expected.norm() < 1e-5
+
+
 @pytest.mark.parametrize("recompute", ["cheap", "tiles"])
 def test_written_gradients_are_those_of_the_function(recompute):
     """In double precision, against the gradients that automatic differentiation of the plain form gives."""

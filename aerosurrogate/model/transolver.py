@@ -30,7 +30,7 @@ from aerosurrogate.model.folding import Folded, fold, fold_norm, normalised
 from aerosurrogate.model.gradients import LeanBegin, LeanFinish
 from aerosurrogate.model.interface import MLP, Answer, Grid, Interface, Model, Options, States
 from aerosurrogate.model.positions import at_index_places, distances, squares, time_waves
-from aerosurrogate.model.precision import exact, full_precision, product_dtype, softmax
+from aerosurrogate.model.precision import exact, full_precision, product_dtype, softmax, sums_of_products
 from aerosurrogate.model.tiles import KEPT_FEATURES, Call, Tile
 
 TOKEN_EPSILON = 1e-5  # added to the sum of a slice's weights, as in the authors' code
@@ -139,11 +139,13 @@ class PhysicsAttention(nn.Module):
         """
         if self.folded:
             assert w is not None
-            sums = (w.flatten(2).mT @ z.to(w.dtype)).unflatten(1, (self.heads, -1))  # [B, H*M, n] @ [B, n, C]
+            sums = sums_of_products(w.flatten(2).mT, z.to(w.dtype)).unflatten(1, (self.heads, -1))  # [B, H*M, C]
         else:
             v = self._project(z, self.to_values, grid)  # [B, n, H, D]
             # The narrow side first: [B, H, D, n] @ [B, H, n, M] is twice as fast as its transpose.
-            sums = v.transpose(1, 2) if w is None else (v.permute(0, 2, 3, 1) @ w.to(v.dtype).transpose(1, 2)).mT
+            sums = v.transpose(1, 2)
+            if w is not None:
+                sums = sums_of_products(v.permute(0, 2, 3, 1), w.to(v.dtype).transpose(1, 2)).mT
         if w is not None:
             counts = w.sum(1, dtype=exact(w))  # [B, H, M]; a bfloat16 cannot count beyond 256
         else:
@@ -285,8 +287,8 @@ class Transolver(Model):
         super().__init__(interface, config)
         C, d, box = config.channels, interface.dimensions, config.unified_box
         if d not in DIMENSIONS[config.projection] or (box is not None and len(box) != d):
-            remedy = "choose another projection, and one pair low < high an axis for unified_box"
-            raise InputError(f"not for points in {d}D", seen=f"{config.projection}, {box}", remedy=remedy)
+            seen = f"{config.projection}, unified_box {box}"
+            raise InputError(f"not for points in {d}D", seen=seen, remedy="another projection, one pair an axis")
         self.embed = MLP(interface.inputs + config.distances(d), 2 * C, C, config.activation)
         self.placeholder = nn.Parameter(torch.rand(C) / C) if config.placeholder else None
         self.time = nn.Sequential(nn.Linear(C, C), nn.SiLU(), nn.Linear(C, C)) if interface.time_input else None

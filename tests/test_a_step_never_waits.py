@@ -1,0 +1,99 @@
+"""A training step is one graph, made for any device, and never asks the device for a number while it is under way."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from joukowski import joukowski_set
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from aerosurrogate.recipe import read_recipe
+from aerosurrogate.training.cases import open_cases
+from aerosurrogate.training.compiled import LEAST, activation_budget, agrees
+from aerosurrogate.training.distribution import processes
+from aerosurrogate.training.loop import Trainer
+from aerosurrogate.training.run import Run
+
+RECIPE = Path(__file__).parents[1] / "recipes" / "naca_rans.toml"
+SMALL = ["layers=1", "channels=16", "heads=2", "slices=4"]
+ASKS = {"_local_scalar_dense", "is_nonzero", "nonzero", "equal", "masked_select", "unique"}  # wait for a device
+
+
+class Asked(TorchDispatchMode):
+    """Counts the operations that make a host wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations: list[str] = []
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):  # type: ignore[no-untyped-def]
+        name = function.__name__.split(".")[0]
+        self.operations += [name] if name in ASKS else []
+        return function(*arguments, **(keywords or {}))
+
+
+@pytest.fixture(scope="module")
+def trainer(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
+    folder = tmp_path_factory.mktemp("step")
+    data = joukowski_set(folder / "sections", 4)
+    settings = [f"data.path={data}", "data.train=train", 'data.fields=["p","U","wallShearStress"]']
+    settings += [f"model.{size}" for size in SMALL]
+    settings += [f"training.{size}" for size in ("points=64", "skin_points=32", "batch=2", "steps=9", "ema=0.9")]
+    recipe = read_recipe(RECIPE, [*settings, "training.force_weight=0.1"])
+    with processes("cpu") as own:
+        run = Run(folder / "run", recipe, own, resume=False)
+        return Trainer(recipe, open_cases(recipe, run), run, own)
+
+
+def test_nothing_is_read_from_the_device(trainer: Trainer) -> None:
+    trainer._update(trainer.batches.make(0))  # the first step makes the optimiser's state
+    with Asked() as asked:
+        launched = trainer._update(trainer.batches.make(1))
+    assert asked.operations == []
+    with Asked() as asked:
+        torch.ones(2).sum().item()
+    assert asked.operations, "the counter counts nothing"
+    assert all(map(torch.isfinite, torch.tensor(launched.figures.read())))
+
+
+def test_model_and_objective_are_one_graph_that_serves_every_batch(trainer: Trainer) -> None:
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    assert agrees(trainer.objective, *trainer._seen(trainer.batches.make(0)), trainer._precision, backend="aot_eager")
+    trainer.objective(*trainer._seen(trainer.batches.make(2)))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+    trainer.objective._compiled_call_impl = None
+
+
+def test_a_compiler_that_fails_or_errs_is_left_aside(trainer: Trainer) -> None:
+    def fails(graph: torch.fx.GraphModule, inputs: object) -> None:
+        raise RuntimeError("no such processor")
+
+    def errs(graph: torch.fx.GraphModule, inputs: object):  # type: ignore[no-untyped-def]
+        return lambda *arguments: tuple(1.5 * answer for answer in graph(*arguments))
+
+    seen = trainer._seen(trainer.batches.make(0))
+    plain = trainer.objective(*seen)["loss"]
+    for backend in (fails, errs):
+        torch._dynamo.reset()
+        assert not agrees(trainer.objective, *seen, trainer._precision, backend=backend)
+        assert trainer.objective(*seen)["loss"].equal(plain)
+
+
+def test_all_tensors_of_a_step_are_made_on_its_device(trainer: Trainer) -> None:
+    """The meta device refuses to meet tensors of any other."""
+    batch, _ = trainer._seen(trainer.batches.make(0))
+    objective = trainer.objective.to("meta")
+    try:
+        loss = objective(batch.to(torch.device("meta")))["loss"]
+        loss.backward()
+        assert loss.device.type == "meta"
+    finally:
+        trainer.objective.to_empty(device="cpu")
+
+
+def test_what_is_kept_follows_from_the_free_memory(trainer: Trainer) -> None:
+    gigabyte = 2.0**30
+    assert activation_budget(1000, trainer.objective, 80 * gigabyte) == 1.0
+    assert LEAST < activation_budget(2**28, trainer.objective, 80 * gigabyte) < 1.0
+    assert activation_budget(2**40, trainer.objective, 80 * gigabyte) == LEAST
