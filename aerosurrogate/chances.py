@@ -58,22 +58,28 @@ class Joint:
         """After the values (cd or cl) of some designs have become known.
 
         Designs of a family may share an error that the training set's do not have, and be harder or easier to predict
-        than they are: the known values say how much of both is likely.
+        than they are: what the known values make of both possibilities is weighed.
         """
         at = [i for i in known if self.covariance[i, i] > 0]
         if not at:
             return self
         apart = np.array([_scaled(self.key, known[i]) for i in at]) - self.mean[at]
-        best, shared, size = -math.inf, 0.0, 1.0
+        likely, means, covariances = [], [], []
         for family in _FAMILIES:
-            own = self._with(family)[np.ix_(at, at)]
+            before = self._with(family)
+            own = before[np.ix_(at, at)]
             misfit = float(apart @ np.linalg.solve(own, apart))
-            likely = -np.linalg.slogdet(own)[1] / 2 - (_WEIGHT + len(at)) / 2 * math.log1p(misfit / _WEIGHT)
-            if likely > best:
-                best, shared, size = likely, family, (_WEIGHT + misfit) / (_WEIGHT + len(at))
-        before = size * self._with(shared)
-        gain = np.linalg.solve(before[np.ix_(at, at)], before[at]).T  # (n, k)
-        mean, covariance = self.mean + gain @ apart, before - gain @ before[at]
+            chance = math.log(0.5 if family == 0 else 0.5 / (len(_FAMILIES) - 1))
+            fit = -np.linalg.slogdet(own)[1] / 2 - (_WEIGHT + len(at)) / 2 * math.log1p(misfit / _WEIGHT)
+            likely.append(chance + fit)
+            gain = np.linalg.solve(own, before[at]).T  # (n, k)
+            means.append(self.mean + gain @ apart)
+            covariances.append((before - gain @ before[at]) * (_WEIGHT + misfit) / (_WEIGHT + len(at)))
+        weights = np.exp(np.array(likely) - max(likely))
+        weights /= weights.sum()
+        mean = np.einsum("f,fn->n", weights, means)
+        moved = np.array(means) - mean
+        covariance = np.einsum("f,fnm->nm", weights, covariances) + np.einsum("f,fn,fm->nm", weights, moved, moved)
         covariance[at], covariance[:, at] = 0.0, 0.0
         return Joint(self.key, mean, (covariance + covariance.T) / 2)
 

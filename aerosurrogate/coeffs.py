@@ -19,7 +19,7 @@ from aerosurrogate import console, flow_fields, ranking
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.decision import Suggestion, decide, stranger
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow_fields import FlowFields, Row, column
+from aerosurrogate.flow_fields import FlowFields, Row, column, interval
 from aerosurrogate.known import Known, matched, read_known
 from aerosurrogate.mesh import coordinates
 from aerosurrogate.mesh.load import load
@@ -184,19 +184,6 @@ def change(row: Row) -> str:
     if counts is None or low is None or high is None:
         return "-"
     return f"{counts:+.0f}" if low == high else f"{counts:+.0f} ± {(high - low) / 2:.0f}"
-
-
-def interval(row: Row, key: str) -> str:
-    """A coefficient with its 90 % interval: a range where the design is outside, a dash where nothing can be said."""
-    value, low, high = (column(row, name) for name in (key, f"{key}_low", f"{key}_high"))
-    digits = 3 if row["area"].startswith(("silhouette", "rectangle")) else 4
-    if row["known"] and low == high:
-        return f"{value:.4f} known"
-    if low is None:
-        return "-" if row["trust"] == "outside" else f"{value:.4f}"
-    if row["trust"] == "outside" and not row["known"]:
-        return f"{low:.{digits}f} to {high:.{digits}f}"
-    return f"{value:.{digits}f} ± {(high - low) / 2:.{digits}f}"
 
 
 def coeffs(

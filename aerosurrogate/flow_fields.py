@@ -98,6 +98,19 @@ def column(row: Row, key: str) -> Any:
     return cast(Mapping[str, Any], row)[key]
 
 
+def interval(row: Row, key: str) -> str:
+    """A coefficient with its 90 % interval: a range where the design is outside, a dash where nothing can be said."""
+    value, low, high = (column(row, name) for name in (key, f"{key}_low", f"{key}_high"))
+    digits = 3 if row["area"].startswith(("silhouette", "rectangle")) else 4
+    if row["known"] and low == high:
+        return f"{value:.4f} known"
+    if low is None:
+        return "-" if row["trust"] == "outside" else f"{value:.4f}"
+    if row["trust"] == "outside" and not row["known"]:
+        return f"{low:.{digits}f} to {high:.{digits}f}"
+    return f"{value:.{digits}f} ± {(high - low) / 2:.{digits}f}"
+
+
 @dataclass(frozen=True, eq=False)
 class Region:
     """Cells around the body, in the file's axes; `arrays` hold one row a cell."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from aerosurrogate import console
-from aerosurrogate.coeffs import FOLDED, CoeffsOptions, assumptions, interval, read_designs, reference_of, show_notes
+from aerosurrogate.coeffs import FOLDED, CoeffsOptions, assumptions, read_designs, reference_of, show_notes
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow_fields import Row, column
+from aerosurrogate.flow_fields import Row, column, interval
 from aerosurrogate.parallel import expanded
 from aerosurrogate.sweeps import swept
 

@@ -22,7 +22,7 @@ from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.case import field_spec
 from aerosurrogate.data.scaling import Places, natural_unit
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow_fields import FlowFields, Region, Row
+from aerosurrogate.flow_fields import FlowFields, Region, Row, interval
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.orient import open_edges
 from aerosurrogate.mesh.read import UNITS, read_surface, units_doubt
@@ -270,8 +270,9 @@ class Predictions:
             for text in (*row["notes"], *(f"{row['trust']} the training set: {why}" for why in row["reasons"][:3])):
                 console.note(f"{row['name']}: {text}")
             console.note(
-                f"{row['name']}: Cd {row['cd']:.4f} (integrated {row['cd_integrated']:.4f}), Cl {row['cl']:.4f} "
-                f"(integrated {row['cl_integrated']:.4f}) at {row['speed']:g} m/s, area {row['area_m2']:.4g} m2 "
+                f"{row['name']}: Cd {interval(row, 'cd')} (integrated {row['cd_integrated']:.4f}), "
+                f"Cl {interval(row, 'cl')} (integrated {row['cl_integrated']:.4f}) at {row['speed']:g} m/s, "
+                f"area {row['area_m2']:.4g} m2 "
                 f"({row['area']}), density {row['density']:g} kg/m3, model {row['model']}, "
                 f"trust {row['trust'] or 'unknown'}; fields in {self.written[file]}"
             )

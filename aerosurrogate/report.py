@@ -14,8 +14,8 @@ from typing import Any, cast
 import numpy as np
 
 from aerosurrogate import __version__, console, pages
-from aerosurrogate.coeffs import Ranking, agreement, change, interval, ranks
-from aerosurrogate.flow_fields import FlowFields, Row
+from aerosurrogate.coeffs import Ranking, agreement, change, ranks
+from aerosurrogate.flow_fields import FlowFields, Row, interval
 from aerosurrogate.viz.page import body_figure, embedded, library, rounded, section_figure
 from aerosurrogate.viz.render import Shot, render
 from aerosurrogate.viz.skin import corner_values

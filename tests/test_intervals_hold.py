@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,12 +13,15 @@ from small_models import ask_few_places, judged_surrogate
 from aerosurrogate import intervals, trust
 from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import StreamOptions
+from aerosurrogate.data.store import Dataset
+from aerosurrogate.evaluate import evaluate
 from aerosurrogate.intervals import Error, Sample, Uncertainty, bounds, cross_checked, fit, uncertainty
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.predict import Predictor, predict
-from aerosurrogate.surrogate import read_header, shipped_models
+from aerosurrogate.surrogate import Surrogate, read_header, shipped_models
 
+ROOT = Path(__file__).parents[1]
 RANDOM = np.random.default_rng(3)
 MIXING = RANDOM.normal(size=(4, 20))
 
@@ -130,7 +134,7 @@ def test_a_car_turned_against_the_stream_is_not_inside(tmp_path):
     predictor = Predictor("car")
     marks = {}
     for yaw in (0, 2, 5):
-        surface = read_surface("sample_meshes/car.stl")
+        surface = read_surface(str(ROOT / "sample_meshes" / "car.stl"))
         c, s = math.cos(math.radians(yaw)), math.sin(math.radians(yaw))
         turn = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
         write_mesh(surface.transformed(turn, np.zeros(3)), tmp_path / "car.stl")
@@ -138,3 +142,12 @@ def test_a_car_turned_against_the_stream_is_not_inside(tmp_path):
         marks[yaw] = found.mark
         assert yaw == 0 or any("angle between body and stream" in reason for reason in found.reasons)
     assert marks == {0: "inside", 2: "near", 5: "outside"}
+
+
+def test_evaluate_prints_the_coverage_of_its_split():
+    dataset = Dataset(ROOT / "datasets" / "naca_rans")
+    found = evaluate(Surrogate.load("airfoil", "cpu"), dataset, dataset.names("full_test")[:6])
+    covered = [row["cd_low"] <= row["cd"] <= row["cd_high"] for row in found.rows]
+    assert found.figures["cd_coverage"] == pytest.approx(np.mean(covered))
+    assert found.figures["cl_half_width"] > 0
+    assert not any(key.endswith(("_low", "_high", "silhouette")) for key in found.figures)
