@@ -1,5 +1,7 @@
 """OpenFOAM cases written by hand: which wall is the body, what the pressure means, where the stream comes from."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -179,3 +181,13 @@ def test_coeffs_takes_the_stream_from_a_solved_case_as_prepare_does(tmp_path):
     assert said["cd"] == pytest.approx(row["cd"] / 4, rel=1e-4)  # what the user says comes first
     with pytest.raises(InputError, match=r"runs along \+x.*--flow \+x --up \+z"):
         coeffs([str(tmp_path / "box")], CoeffsOptions(StreamOptions(flow="+z", up="+y")))
+
+
+def test_a_case_solved_in_millimetres_is_refused_unless_it_is_to_stay(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "CELL", 500.0)
+    write_case(tmp_path / "box")
+    with pytest.raises(InputError, match="2000 m is absurd"):
+        read_one(tmp_path / "box")
+    reader = reader_of("openfoam")
+    batch = reader.batches(tmp_path / "box", Options())[0]
+    assert reader.read(batch, "box", Options(units="m")).conditions.length == pytest.approx(2000.0)

@@ -20,6 +20,7 @@ from aerosurrogate.data.splits import Splits, four_to_one
 from aerosurrogate.errors import InputError
 from aerosurrogate.forces import silhouette_area
 from aerosurrogate.mesh.openfoam import SolvedCase, is_case, read_case, solution_files
+from aerosurrogate.mesh.read import units_doubt
 
 VERSION = 2
 
@@ -37,6 +38,12 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     case = read_case(batch.files[0].parents[1])
     if case.speed is None:
         raise InputError(f"{case.path}: no air enters through the boundary", seen=", ".join(case.volume.patches))
+    if options.units != "m" and units_doubt(case.skin.length):
+        raise InputError(
+            f"{case.path}: a length of {case.skin.length:.4g} m is absurd for a vehicle or a wing",
+            seen="OpenFOAM solves in metres",
+            remedy="scale the mesh (transformPoints) and solve again, or keep it with --units m",
+        )
     flow, up = case.axes
     stream = StreamOptions(flow=flow, up=up, ground=case.ground, symmetry="y" if case.halved else None)
     body = set_in_stream(case.skin, stream, str(case.path))
