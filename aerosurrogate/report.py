@@ -341,8 +341,9 @@ def _bars(rows: Sequence[dict[str, Any]]) -> Any:
         )  # fmt: skip
     order = {"categoryorder": "array", "categoryarray": [row["name"] for row in known]}
     figure.update_layout(
-        template="plotly_white", height=120 + 24 * len(known), margin={"l": 10, "r": 20, "t": 10, "b": 50},
+        template="plotly_white", height=140 + 24 * len(known), margin={"l": 10, "r": 20, "t": 40, "b": 50},
         xaxis={"title": "drag coefficient"}, yaxis={**order, "automargin": True},
+        legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"},
     )  # fmt: skip
     return figure
 

@@ -158,10 +158,10 @@ def test_values_run_smoothly_over_round_bodies_and_stop_at_edges():
 
 
 def test_heavy_skins_are_thinned_for_pages_and_keep_form_and_values():
-    ball = pv.Sphere(theta_resolution=200, phi_resolution=200)
+    ball = pv.Sphere(theta_resolution=100, phi_resolution=100)
     surface = Surface(np.asarray(ball.points, float), np.asarray(ball.regular_faces, np.int64))
-    light, values = skin.thinned(surface, surface.centres[:, 2], 5000)
-    assert 3000 < len(light.cells) <= 5200
+    light, values = skin.thinned(surface, surface.centres[:, 2], 3000)
+    assert 2000 < len(light.cells) <= 3100
     assert light.volume == pytest.approx(surface.volume, rel=0.01)
     assert np.abs(values - light.corners[:, :, 2]).max() < 0.02
     shared = np.unique(np.column_stack([light.corners.reshape(-1, 3), values.ravel()]).astype(np.float32), axis=0)
@@ -206,7 +206,7 @@ def test_what_cannot_be_drawn_is_refused_with_the_remedy(folder):
         (["car.vtu"], "car.png", {"field": "T"}, "--field"),
         (["car.vtu"], "car.png", {"kind": "error"}, "--reference"),
         (["box.stl"], "box.png", {}, "predict"),
-        (["run"], "run.png", {"kind": "field"}, "OpenFOAM"),
+        (["run"], "run.png", {"kind": "field"}, "recipe"),
         (["car.vtu"], "car.png", {"kind": "history"}, "training run"),
         (["car.vtu"], "car.png", {"reference": folder / "wing.vtu"}, "dimension"),
         (["car.vtu"], "car.png", {"reference": folder / "taller.vtu"}, "another body.*--kind difference"),
