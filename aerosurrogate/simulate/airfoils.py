@@ -15,6 +15,7 @@ from scipy.ndimage import map_coordinates
 
 from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
+from aerosurrogate.data.readers.meshes import between_centres
 from aerosurrogate.mesh.airfoil import is_naca, naca
 from aerosurrogate.mesh.coordinates import read_section
 from aerosurrogate.mesh.distance import nearest
@@ -339,7 +340,8 @@ def _read(folder: Path, design: Design, history: dict[str, Array], *, averaged: 
     low, high = CROP.T * stream.length
     cells = np.flatnonzero(((mesh.cell_centres[:, :2] >= low) & (mesh.cell_centres[:, :2] <= high)).all(axis=1))
     around = mesh.cell_centres[cells, :2]
-    wall = nearest(_outline(mesh), around)
+    outline = _outline(mesh, outward)
+    wall = nearest(outline, around)
     away = (around - wall.closest) / wall.distance[:, None]
 
     def joined(on: Array, off: Array) -> Array:
@@ -357,6 +359,7 @@ def _read(folder: Path, design: Design, history: dict[str, Array], *, averaged: 
         areas=joined(areas, none_off),
         distance=joined(none_on, wall.distance),
         volumes=joined(none_on, mesh.cell_volumes[cells]),
+        cells=between_centres(outline).astype(np.int32),
         fields={
             "p": joined(skin_p, stream.density * pressure.internal[cells]),
             "U": joined(np.zeros_like(centres), velocity.internal[cells, :2]),
@@ -369,8 +372,9 @@ def _read(folder: Path, design: Design, history: dict[str, Array], *, averaged: 
     ).with_coefficients()
 
 
-def _outline(mesh: openfoam.PolyMesh) -> Surface:
-    """The wall's faces as segments in the plane."""
+def _outline(mesh: openfoam.PolyMesh, outward: Array) -> Surface:
+    """The wall's faces as segments in the plane that face along `outward` (n, 2)."""
     patch = mesh.patches[PATCH]
-    corners = mesh.labels.reshape(-1, 4)[patch.faces, :2]
-    return Surface(mesh.points[:, :2], corners.astype(np.int64))
+    corners = mesh.labels.reshape(-1, 4)[patch.faces, :2].astype(np.int64)
+    found = Surface(mesh.points[:, :2], corners)
+    return found if np.sum(found.area_vectors * outward) > 0 else Surface(found.points, corners[:, ::-1])
