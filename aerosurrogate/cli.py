@@ -261,6 +261,7 @@ def experiment(
         Scale, typer.Option(help="The paper's sizes, or small ones that end within the hour.")
     ] = Scale.small,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings of each cell.")] = 1,
+    steps: Annotated[int | None, typer.Option(min=20, help="Of each training; those of the scale unless said.")] = None,
     rows: Annotated[str | None, typer.Option(help="Only these rows of the table, by commas.")] = None,
     device: Device = "auto",
     as_json: Json = False,
@@ -273,7 +274,7 @@ def experiment(
     """
     from aerosurrogate.experiment import experiment
 
-    outcome = experiment(name, out, scale=scale.value, seeds=seeds, rows=rows, device=device)
+    outcome = experiment(name, out, scale=scale.value, seeds=seeds, steps=steps, rows=rows, device=device)
     if as_json:
         print_json(outcome.document())
     else:

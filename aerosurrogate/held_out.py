@@ -18,7 +18,8 @@ from aerosurrogate.data.case import Case, field_spec
 from aerosurrogate.errors import InputError
 from aerosurrogate.writing import replacing, write_text
 
-MOVED = {"displacement": slice(0, 2)}  # fields whose first channels are the places that points have moved to
+PARTICLES = "positions"  # a field that is the places of particles
+MOVED = {"displacement": slice(0, 2), PARTICLES: slice(0, 3)}  # fields whose first channels are where points have moved
 WIDE = 4.0  # times the usual circumcircle: triangles with wider ones bridge a hole
 _KEY = "aerosurrogate_case"
 Array = NDArray[np.float32]
@@ -49,7 +50,8 @@ class HeldOut:
     def places(self, values: Array, name: str) -> Array:
         """Where the points (n, d) are: as the case has them, or where a field's values at a time say."""
         moved = MOVED.get(name)
-        return self.case.points if moved is None or values.shape[1] < 4 else values[:, moved]
+        whole = moved is not None and (name == PARTICLES or values.shape[1] >= 4)
+        return values[:, moved] if whole else self.case.points
 
     def _at(self, values: Array, step: int) -> Array:
         width = values.shape[1] // self.steps

@@ -4,16 +4,17 @@ An experiment is a plan (plans.py): a grid of trainings, of which each is a tria
 laid out as the paper's table (table.py). What was trained before is not trained again; one that is interrupted goes on.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from aerosurrogate import console
 from aerosurrogate.errors import InputError
-from aerosurrogate.experiment import efficiency, film
-from aerosurrogate.experiment.plans import PLANS, Plan, Scale
+from aerosurrogate.experiment import efficiency
+from aerosurrogate.experiment.plans import PLANS, Plan, Scale, lasting
 from aerosurrogate.experiment.table import Cell, write
-from aerosurrogate.experiment.trial import Workshop, run, trained
+from aerosurrogate.experiment.trial import Workshop, folder_of, run
+from aerosurrogate.viz.cases import draw
 from aerosurrogate.writing import alone_in, write_json
 
 NAMES = (*PLANS, "efficiency")
@@ -38,15 +39,19 @@ def experiment(
     *,
     scale: Scale = "small",
     seeds: int = 1,
+    steps: int | None = None,
     rows: str | None = None,
     device: str = "auto",
 ) -> Outcome:
-    """Run an experiment into `out`: data, runs, NAME.json, NAME.md and NAME.png; `rows` picks some, by commas."""
+    """Run an experiment into `out`: data, runs, NAME.json, NAME.md and NAME.png.
+
+    `steps` of each training, those of the scale unless said; `rows` of the table by commas, all unless said.
+    """
     out.mkdir(parents=True, exist_ok=True)
     with alone_in(out), console.resumable("the same command goes on from here"):
         if name == "efficiency":
             return _efficiency(out, scale, device)
-        plan = _chosen(PLANS[name](scale), rows)
+        plan = _chosen(PLANS[name](scale), rows, steps)
         where = Workshop(out / "data", out / "runs", device)
         cells: dict[tuple[str, str], Cell] = {}
         with console.progress(name, len(plan.trials) * seeds, unit="trials") as advance:
@@ -59,30 +64,24 @@ def experiment(
                     tuple(f["value"] for f in found), sum(f["cpu_seconds"] for f in found)
                 )
                 results = _results(cells)
-                write_json(out / f"{name}.json", {"scale": scale, "seeds": seeds, "cells": results})
-                page = write(out, name, plan, scale, cells)
+                write_json(out / f"{name}.json", {"scale": scale, "seeds": seeds, "steps": steps, "cells": results})
+                page = write(out, name, plan, f"{scale}`, `{steps} steps" if steps else scale, cells)
         if name == "lagrangian":
-            _film(out / "lagrangian.gif", plan, where)
+            for trial in plan.trials:
+                draw(folder_of(trial, 0, where), out / f"lagrangian {trial.row}.gif", kind="error")
     return Outcome(name, scale, page, {"cells": results})
 
 
-def _film(path: Path, plan: Plan, where: Workshop) -> None:
-    """The first held-out case, as all models of a plan see it."""
-    found = {trial.row: trained(trial, 0, where) for trial in plan.trials}
-    dataset = next(iter(found.values()))[1]
-    models = {row: model for row, (model, _) in found.items()}
-    film.write(path, film.rollouts(models, dataset, dataset.names("test")[0]))
-
-
-def _chosen(plan: Plan, rows: str | None) -> Plan:
+def _chosen(plan: Plan, rows: str | None, steps: int | None) -> Plan:
+    if steps is not None:
+        plan = replace(plan, trials=tuple(lasting(trial, steps) for trial in plan.trials))
     if rows is None:
         return plan
     asked = [row.strip() for row in rows.split(",")]
     known = list(dict.fromkeys(trial.row for trial in plan.trials))
     if missing := [row for row in asked if row not in known]:
         raise InputError("no such rows", seen=", ".join(missing), remedy=f"choose from {', '.join(known)}")
-    trials = tuple(trial for trial in plan.trials if trial.row in asked)
-    return Plan(plan.title, plan.about, trials, plan.paper, plan.across)
+    return replace(plan, trials=tuple(trial for trial in plan.trials if trial.row in asked))
 
 
 def _results(cells: dict[tuple[str, str], Cell]) -> list[dict[str, Any]]:

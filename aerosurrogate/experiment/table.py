@@ -51,7 +51,9 @@ def page(plan: Plan, scale: str, cells: Cells, picture: str) -> str:
     seeds = max((len(cell.values) for cell in cells.values()), default=0)
     note += f", {seeds} seeds (mean ± half their range)" if seeds > 1 else ", one seed"
     note += f", {seconds / 60:.1f} CPU minutes of training, counted once a cell."
-    small = " The paper's figures are those of its own sizes and data, not to be reached here." * (scale == "small")
+    small = " The paper's figures are those of its own sizes and data, not to be reached here." * scale.startswith(
+        "small"
+    )
     return f"# {plan.title}\n\n{plan.about}{small}\n\n{note}\n\n![{plan.title}]({picture})\n\n{table}\n"
 
 

@@ -88,10 +88,9 @@ def _place(trial: Trial, seed: int, where: Workshop) -> tuple[Recipe, Path]:
     return recipe, where.runs / _name(trial, recipe, seed)
 
 
-def trained(trial: Trial, seed: int, where: Workshop) -> tuple[Surrogate, Dataset]:
-    """The model of a trial that was run, and its data set."""
-    recipe, folder = _place(trial, seed, where)
-    return Surrogate.load(folder, where.device), Dataset(recipe.data.path)
+def folder_of(trial: Trial, seed: int, where: Workshop) -> Path:
+    """The run folder of a trial."""
+    return _place(trial, seed, where)[1]
 
 
 def recipe_of(trial: Trial, seed: int, data: Path | None) -> Recipe:

@@ -5,8 +5,8 @@ of random radius and place, with a random velocity, falls in the unit square bet
 450 particles, 200 frames of 2.5 ms. Solved by the moving-least-squares material point method on 32 x 32 cells, with a
 weakly compressible pressure (speed of sound 10) and no viscosity but the method's own.
 
-Cases: particles without order; feature `frames` (n, 12): x, y of the first six frames, and field `frames` (n, 388): of
-the 194 after them, the frame changing slowest.
+Cases: particles without order; feature `positions` (n, 12): x, y of the first six frames, and field `positions`
+(n, 388): of the 194 after them, the frame changing slowest.
 """
 
 import math
@@ -35,7 +35,9 @@ def case(name: str, rng: np.random.Generator, every: int | None) -> Case:
     x = drop(radius, middle)
     v = np.broadcast_to([rng.uniform(-1, 1), rng.uniform(-1, 0)], x.shape)
     frames = trajectory(x, v, FRAMES).transpose(1, 0, 2).reshape(len(x), -1)  # (n, 2 FRAMES)
-    return structured(name, None, frames[:, :2], {"frames": frames[:, 2 * GIVEN :]}, frames=frames[:, : 2 * GIVEN])
+    return structured(
+        name, None, frames[:, :2], {"positions": frames[:, 2 * GIVEN :]}, positions=frames[:, : 2 * GIVEN]
+    )
 
 
 def drop(radius: float, middle: tuple[float, float]) -> Array:

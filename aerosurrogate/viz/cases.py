@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from aerosurrogate.conditions import FlowAxes
 from aerosurrogate.data.case import field_spec
 from aerosurrogate.errors import InputError
-from aerosurrogate.held_out import MOVED, HeldOut, is_held_out, read_held_out, triangles
+from aerosurrogate.held_out import MOVED, PARTICLES, HeldOut, is_held_out, read_held_out, triangles
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.viz.source import Difference, Scale, Source, labelled
 from aerosurrogate.viz.views import colour_bar, new_figure
@@ -23,6 +23,7 @@ from aerosurrogate.writing import write_text
 
 STRIP = 6  # times of a strip
 WORDS = {"U": "speed", "p": "pressure", "nut": "turbulent viscosity", "frames": "vorticity", "mach": "Mach number"}
+FILM = 50  # times of a film at most; of more, every so-manieth
 FAR = 3.0  # a mesh that reaches so many times farther than its middle four fifths is shown there alone
 Floats = NDArray[np.float64]
 
@@ -38,6 +39,8 @@ class Shown:
     def label(self) -> str:
         width = self.held.true(self.field).shape[1]
         words = WORDS.get(self.field, self.field)
+        if self.field == PARTICLES:
+            return "height"
         return labelled(words if width == 1 or self.field == "U" else f"size of {words}", field_spec(self.field).unit)
 
     @property
@@ -59,9 +62,11 @@ class Shown:
 
     def error(self, step: int) -> Floats:
         """Signed where the field is one number, else the length of the difference."""
-        return self._size(self.held.answer(self.field, step) - self.held.true(self.field, step))
+        return self._size(self.held.answer(self.field, step) - self.held.true(self.field, step), apart=True)
 
-    def _size(self, values: NDArray) -> Floats:
+    def _size(self, values: NDArray, apart: bool = False) -> Floats:
+        if self.field == PARTICLES and not apart:  # particles are told apart by their height
+            return values[:, -1].astype(float)
         if self.field in MOVED and values.shape[1] >= 4:  # how far, not where
             values = values[:, 2:]
         return (values[:, 0] if values.shape[1] == 1 else np.linalg.norm(values, axis=1)).astype(float)
@@ -135,9 +140,10 @@ def draw(
     if form == ".html" and (body := in_space(view)) is not None:
         return write_text(out, page.error(body) if kind == "error" else page.field(body.predicted))
     scales = view.scales()
-    frames = [moving.frame(moment(view, step, kind, scales)) for step in view.steps]
+    steps = view.steps[:: -(-len(view.steps) // FILM)]
+    frames = [moving.frame(moment(view, step, kind, scales)) for step in steps]
     if form == ".html":
-        return moving.write_page(frames, [f"time {step + 1}" for step in view.steps], view.title, out)
+        return moving.write_page(frames, [f"time {step + 1}" for step in steps], view.title, out)
     return moving.write_gif(frames, out) if form == ".gif" else moving.write_mp4(frames, out)
 
 
@@ -221,6 +227,8 @@ def paint(axes: Any, held: HeldOut, places: NDArray, values: Floats, scale: Scal
     if case.dimensions == 3:
         order = np.argsort(-places[:, 1])
         axes.scatter(places[order, 0], places[order, 2], c=values[order], s=2, **colours)
+    elif PARTICLES in held.predicted:
+        axes.scatter(places[:, 0], places[:, 1], c=values, s=4, **colours)
     elif case.grid is not None:
         x, y = (column.reshape(case.grid) for column in places.T)
         axes.pcolormesh(x, y, values.reshape(case.grid), shading="gouraud", rasterized=True, **colours)
