@@ -54,10 +54,12 @@ def test_a_table_is_filled_once(tmp_path, monkeypatch) -> None:
     tiny = ("model.layers=1", "model.channels=8", "model.heads=2", "training.steps=3", "training.batch=2")
     source = Source("elasticity", 7)
     trials = [
-        Trial(row, "whole", "elasticity", "stress", (*tiny, "model.slices=4"), kind, source)
+        Trial(row, "whole", "elasticity", "stress", (*tiny, "model.slices=4"), kind, source=source)
         for row, kind in (("MLP", "mlp"), (PAPER, "transolver"))
     ]
-    trials.append(Trial(PAPER, "half", "elasticity", "stress", trials[1].settings, "transolver", source, kept=0.5))
+    trials.append(
+        Trial(PAPER, "half", "elasticity", "stress", trials[1].settings, "transolver", source=source, kept=0.5)
+    )
     plan = Plan("Tiny", "Two kinds.", tuple(trials), {(PAPER, "whole"): 0.0064})
     monkeypatch.setitem(PLANS, "data", lambda scale: plan)
     first = experiment("data", tmp_path, device="cpu")

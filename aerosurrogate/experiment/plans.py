@@ -45,6 +45,7 @@ SMALL = (
     "model.slices=16",
     "model.mlp_ratio=2",
 )
+SMALL_FNO = (("width", 16), ("modes", 6))  # as many weights as the others, within a half
 QUADRATIC = ("plain transformer",)  # too large for more points than some thousand
 
 
@@ -94,7 +95,8 @@ def standard(
     count = {"darcy": 180, "navier-stokes": 18}.get(task, 60) if scale == "small" else 1200
     source = Source(task, count if scale == "small" else CASES.get(task, count), every or None)
     sized = (*(small(task, every) if scale == "small" else ()), *settings)
-    return Trial(row, task, task.replace("-", "_"), FIGURES[task], sized, kind, source)
+    fewer = SMALL_FNO if kind == "fno2d" and scale == "small" else ()
+    return Trial(row, task, task.replace("-", "_"), FIGURES[task], sized, kind, fewer, source)
 
 
 def _steps(trial: Trial) -> int | None:
@@ -313,7 +315,7 @@ def lagrangian(scale: Scale) -> Plan:
             "positions_square",
             (*shorter, setting),
             "particles",
-            source,
+            source=source,
         )
         for row, setting in rows.items()
     )

@@ -50,6 +50,7 @@ class Trial:
     figure: str  # of those that `evaluate` gives
     settings: tuple[str, ...] = ()  # as in --set
     kind: str = "transolver"
+    sizes: tuple[tuple[str, int], ...] = ()  # options of the kind that others do not have
     source: Source | None = None  # the recipe's own data set unless said
     split: str = "test"
     most: int | None = None  # cases of the split that are measured
@@ -99,7 +100,7 @@ def recipe_of(trial: Trial, seed: int, data: Path | None) -> Recipe:
     if data is not None:
         settings.append(f"data.path={data}")
     recipe = read_recipe(shipped_files("recipes")[trial.recipe], settings)
-    return recipe.model_copy(update={"model": alike(recipe.model, trial.kind)})
+    return recipe.model_copy(update={"model": alike(recipe.model, trial.kind).model_copy(update=dict(trial.sizes))})
 
 
 def _dataset(source: Source, folder: Path) -> Path:
