@@ -6,6 +6,7 @@ Everything is in the file; it opens offline.
 import base64
 import html
 import io
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from aerosurrogate.viz.page import body_figure, embedded, library, rounded, sect
 from aerosurrogate.viz.render import Shot, render
 from aerosurrogate.viz.skin import corner_values
 from aerosurrogate.viz.source import Scale, Source
+from aerosurrogate.workbook import write_workbook
 from aerosurrogate.writing import write_text
 
 THUMBNAIL = (240, 128)
@@ -95,8 +97,8 @@ def page(ranking: Ranking, opening: str = "") -> str:
     solid = [s for s in sources.values() if s.surface.dimension == 3]
     scale = Scale.over(*(s.values for s in solid or sources.values()))
     pictures = dict(zip(sources, _pictures(list(sources.values()), scale), strict=True))
-    groups = [[r for r in rows if sources[r["file"]].surface.dimension == d] for d in (3, 2)]
-    tables = [_table(group, pictures, len(rows)) for group in groups if group]
+    kinds = [{row["file"] for row in kind} for kind in ranking.kinds(ranking.rows).values()]
+    tables = [_table([row for row in rows if row["file"] in files], pictures, len(rows)) for files in kinds]
     sections = [
         opening,
         _conditions(ranking, rows),
@@ -174,11 +176,23 @@ def _controls(ranking: Ranking, rows: Sequence[dict[str, Any]]) -> str:
         for mark, count in counts.items()
         if count
     ]
-    table = base64.b64encode(ranking.csv_text().encode()).decode()
+    files = {"CSV": ("ranking.csv", ranking.csv_text().encode()), "Excel": ("ranking.xlsx", _workbook(ranking))}
+    links = [
+        f"<a class=button download={name} href='data:application/octet-stream;base64,"
+        f"{base64.b64encode(data).decode()}'>{words}</a>"
+        for words, (name, data) in files.items()
+    ]
     return (
         f"<div class=controls><span>Trust</span>{''.join(boxes)}<label><input type=checkbox id=columns> all columns"
-        f"</label><a class=button download=ranking.csv href='data:text/csv;base64,{table}'>CSV</a></div>"
+        f"</label><span>{' '.join(links)}</span></div>"
     )
+
+
+def _workbook(ranking: Ranking) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ranking.xlsx"
+        write_workbook(ranking, path)
+        return path.read_bytes()
 
 
 def _views(rows: Sequence[dict[str, Any]], sources: dict[str, Source], scale: Scale) -> str:

@@ -1,6 +1,7 @@
 """The report is one file that a browser opens without a network: it renders, sorts, and raises no errors."""
 
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -79,9 +80,12 @@ def test_a_browser_sorts_filters_turns_compares_and_saves(report, tmp_path):
         eye = "{'scene.camera.eye': {x: 1, y: 2, z: 0.5}}"
         browser.run(f"Plotly.relayout(document.querySelectorAll('.stage')[0], {eye}).then(() => 0)")
         browser.wait("document.querySelectorAll('.stage')[1].layout.scene.camera.eye.y === 2")
-        browser.run("document.querySelector('a[download]').click()")
-        saved = until(lambda: next(tmp_path.glob("*.csv"), None), "the download of the table")
-        lines = saved.read_text().splitlines()
+        for name in ("csv", "xlsx"):
+            browser.run(f"document.querySelector('a[download$={name}]').click()")
+            until(lambda name=name: next(tmp_path.glob(f"*.{name}"), None), f"the download of ranking.{name}")
+        lines = (tmp_path / "ranking.csv").read_text().splitlines()
         assert lines[0].startswith("rank,name,cd,")
         assert len(lines) == 4
+        with zipfile.ZipFile(tmp_path / "ranking.xlsx") as book:
+            assert "gamma" in book.read("xl/sharedStrings.xml").decode()
         assert browser.errors == []
