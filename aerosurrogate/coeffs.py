@@ -11,7 +11,7 @@ import math
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -257,7 +257,8 @@ def _solved_or_error(
     file: str, states: Sequence[StreamOptions], settings: CoeffsOptions
 ) -> list[FlowFields] | InputError | None:
     try:
-        found = _solved(file, settings)
+        # Of a sweep's states none has to be the file's own: that it holds fields is enough to refuse it.
+        found = _solved(file, settings if len(states) == 1 else replace(settings, stream=StreamOptions()))
     except InputError as error:
         return error
     if found is not None and len(states) > 1:
@@ -333,7 +334,9 @@ def show_notes(rows: Sequence[Row], most: int | None) -> None:
     doubts = {reason for r in rows for reason in r["reasons"]}
     ordered = sorted(holds.items(), key=lambda item: (item[0].partition(": ")[2] not in doubts, -len(item[1])))
     for text, names in ordered[:most]:
-        who = "all designs" if len(names) == len(rows) > 1 else ", ".join(names[:4]) + (", ..." if names[4:] else "")
+        whose = list(dict.fromkeys(names))  # once, in however many states
+        all_of_them = len(names) == len(rows) and len(whose) > 1
+        who = "all designs" if all_of_them else ", ".join(whose[:4]) + (", ..." if whose[4:] else "")
         console.note(f"{who}: {text}")
     if most is not None and len(holds) > most:
         console.note(f"{len(holds) - most} more notes: --notes shows them, --json and the report hold them")

@@ -138,6 +138,13 @@ def test_curves_and_csv_from_the_shell(folder, tmp_path):
         assert "Traceback" not in failed.stderr
 
 
+def test_a_file_of_fields_has_one_state(folder):
+    settings = CoeffsOptions(model=str(folder / "small2.safetensors"))
+    Predictor(settings.model).predict("naca2412", StreamOptions(alpha=2)).save(folder / "wing.vtu")
+    with pytest.raises(InputError, match="the fields of one state"):
+        polars([str(folder / "wing.vtu")], states(StreamOptions(), None, "0:4:2", None), settings)
+
+
 def test_points_inside_a_section_are_told_quickly_and_rightly():
     section = read_surface("naca2412")
     rng = np.random.default_rng(0)

@@ -97,8 +97,8 @@ def _panel_figure(series: Mapping[str, Sequence[Row]], panel: Panel, legend: boo
         if band := panel.band(rows):
             x, low, high = band
             drawing.add_scatter(
-                x=x + x[::-1], y=low + high[::-1], fill="toself", fillcolor=colour, opacity=0.15, line={"width": 0},
-                hoverinfo="skip", showlegend=False, legendgroup=name,
+                x=x + x[::-1], y=low + high[::-1], mode="lines", fill="toself", fillcolor=colour, opacity=0.15,
+                line={"width": 0}, hoverinfo="skip", showlegend=False, legendgroup=name,
             )  # fmt: skip
         x, y = panel.of(rows)
         hints = [
