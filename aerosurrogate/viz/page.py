@@ -284,7 +284,7 @@ def _switched(source: Source, choices: dict[str, NDArray], label: str) -> Any:
     """One body, coloured by the choice of a menu."""
     import plotly.graph_objects as go
 
-    scales = {name: Scale.over(values) for name, values in choices.items()}
+    scales = {name: Scale.over(values, signed=name == "difference") for name, values in choices.items()}
     traces = [
         _skin(source, values, scales[name], label, MOST // len(choices), visible=number == 0)
         for number, (name, values) in enumerate(choices.items())

@@ -39,12 +39,15 @@ class Scale:
     signed: bool
 
     @classmethod
-    def over(cls, *values: NDArray) -> "Scale":
-        """For most of the values: 1 % at either end may saturate, so that a few do not wash out the rest."""
+    def over(cls, *values: NDArray, signed: bool = False) -> "Scale":
+        """For most of the values: 1 % at either end may saturate, so that a few do not wash out the rest.
+
+        Differences are `signed` even where all of them are of one sign.
+        """
         known = np.concatenate([v[np.isfinite(v)].ravel() for v in values])
         low, high = (float(edge) for edge in np.quantile(known, [0.01, 0.99])) if len(known) else (0.0, 1.0)
-        if low < 0 < high:
-            reach = max(-low, high)
+        if signed or low < 0 < high:
+            reach = max(-low, high, 1e-9)
             return cls(-reach, reach, signed=True)
         return cls(low, high if high > low else low + 1e-9, signed=False)
 

@@ -139,7 +139,7 @@ def draw_plane(figure: Any, axes: Any, plane: FlowPlane) -> None:
 
 def _body_error(compared: Difference) -> Figure:
     predicted = compared.predicted
-    scale, apart = Scale.over(predicted.values, compared.true), Scale.over(compared.error)
+    scale, apart = Scale.over(predicted.values, compared.true), Scale.over(compared.error, signed=True)
     columns = [
         ("prediction", predicted.values, scale),
         ("reference", compared.true, scale),
@@ -147,7 +147,7 @@ def _body_error(compared: Difference) -> Figure:
     ]
     shots = [_skin_shot(predicted, s, view, WIDE, values) for view in ("front", "rear") for _, values, s in columns]
     images = render(shots)
-    figure = new_figure(15, 7.2, f"{predicted.name}: {predicted.label}, relative L2 error {compared.relative:.3f}")
+    figure = new_figure(15, 7.2, f"{predicted.title}   relative L2 error {compared.relative:.3f}")
     panels = figure.subplots(2, 3)
     for i, axes in enumerate(panels.ravel()):
         picture(axes, images[i], columns[i][0] if i < 3 else "")
@@ -200,7 +200,7 @@ def _finish_chord_axes(axes: Any, source: Source) -> None:
 
 def _section_error(compared: Difference) -> Figure:
     predicted = compared.predicted
-    figure = new_figure(12, 5, f"{predicted.name}: relative L2 error {compared.relative:.3f}")
+    figure = new_figure(12, 5, f"{predicted.title}   relative L2 error {compared.relative:.3f}")
     left, right = figure.subplots(1, 2)
     chord_curves(left, predicted.surface, predicted.values, predicted.field, colour="C0", label="prediction")
     chord_curves(left, predicted.surface, compared.true, predicted.field, colour="0.2", label="reference")
