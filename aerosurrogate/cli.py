@@ -373,7 +373,9 @@ def predict(
 @app.command()
 def coeffs(
     files: Annotated[list[str], typer.Argument(metavar="FIELDS_OR_GEOMETRY...", help="Fields, shapes, airfoil names.")],
-    reference: Annotated[Path | None, typer.Option(help="True values to compare with: name,cd[,cl].")] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="True values: name,cd[,cl], or a folder of `simulate`.")
+    ] = None,
     baseline: Annotated[str | None, typer.Option(help="Compare every design with this one.")] = None,
     known: Annotated[
         list[Path] | None, typer.Option(help="Solved values: name,cd[,cl]; a folder of `simulate`; a solved file.")
@@ -620,6 +622,9 @@ def simulate(
     first: Annotated[int, typer.Option(min=0, help="Leave out as many cases of the specification.")] = 0,
     jobs: Jobs = None,
     fidelity: Annotated[Fidelity | None, typer.Option(help="Mesh and cost; standard unless said.")] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the OpenFOAM cases, and the fields of a specification's too.")
+    ] = False,
     speed: Speed = None,
     alpha: Alpha = None,
     reynolds: Reynolds = None,
@@ -644,7 +649,9 @@ def simulate(
     from aerosurrogate.simulate import driver
 
     stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units, symmetry)
-    outcomes = driver.simulate(sources, out, count=count, first=first, jobs=jobs, fidelity=fidelity, stream=stream)
+    outcomes = driver.simulate(
+        sources, out, count=count, first=first, jobs=jobs, fidelity=fidelity, stream=stream, keep=keep
+    )
     if as_json:
         print_json({"dataset": str(out), "cases": [asdict(outcome) for outcome in outcomes]})
     else:

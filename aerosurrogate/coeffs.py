@@ -201,7 +201,9 @@ def coeffs(
 
     `baseline` is a file that all are compared with, `known` where solved values are, `suggest` how many to solve next.
     """
-    true = {} if truth is None else ranking.read_truth(truth)
+    table = truth is not None and not truth.is_dir() and truth.suffix.lower() not in (".foam", ".vtu", ".vtp", ".vtk")
+    true = ranking.read_truth(truth) if truth is not None and table else {}
+    simulated = {} if truth is None or table else read_known([truth], settings.stream)
     if sort.lstrip("-") not in COLUMNS:
         raise InputError("no such column to sort by", seen=sort, remedy=f"give --sort with one of {', '.join(COLUMNS)}")
     solved = read_known(known, settings.stream)
@@ -220,6 +222,12 @@ def coeffs(
         raise InputError(
             f"the baseline cannot be used ({failed[baseline]})", seen=baseline, remedy="see `aerosurrogate check`"
         )
+    for body in (design.body for design in designs.values()):
+        if body.name in simulated:
+            true[body.name] = simulated[body.name].over(body.reference_area(settings.area)[0])
+    if simulated and not true:
+        seen = f"designs {console.few(d.body.name for d in designs.values())}; solved {console.few(simulated)}"
+        raise InputError("no design is among the solved ones", seen=seen, remedy="solve them: aerosurrogate simulate")
     result = Ranking([], designs, failed, {}, true, baseline=baseline)
     result.decide(settings, sort, solved, suggest)
     return result

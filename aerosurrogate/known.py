@@ -36,7 +36,7 @@ def read_known(sources: Sequence[Path], stream: StreamOptions | None = None) -> 
         if source.suffix.lower() == ".csv":
             found |= {name: Known(values) for name, values in read_truth(source).items()}
         elif any(source.glob("runs/*/record.json")):
-            found |= _simulated(source)
+            found |= _simulated(source, stream or StreamOptions())
         else:
             found |= _solved(source, stream or StreamOptions())
     return found
@@ -60,14 +60,20 @@ def matched(known: dict[str, Known], rows: Sequence[Row]) -> dict[str, dict[str,
     return found
 
 
-def _simulated(folder: Path) -> dict[str, Known]:
-    """The converged cases of a folder that `simulate` wrote, by the name of the shape's file."""
+def _simulated(folder: Path, stream: StreamOptions) -> dict[str, Known]:
+    """The converged cases of a folder that `simulate` wrote, by the name of the shape's file.
+
+    Of a shape in several streams, the one that is asked for.
+    """
     found = {}
     for path in sorted(folder.glob("runs/*/record.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         reference, design = record["reference"], record["design"]
         name = Path(design["file"]).stem if design.get("file") else record["name"]
-        if record["state"] == "converged":
+        asked = {"alpha": stream.alpha, "speed": stream.speed}
+        said = {key: value for key, value in asked.items() if value is not None and design.get("file")}
+        apart = any(abs(design["conditions"][key] - value) > 0.01 for key, value in said.items())
+        if record["state"] == "converged" and not (apart and name in found):
             values = {key: reference[key] for key in ("cd", "cl")}
             found[name] = Known(values, reference.get("area"), design["conditions"]["alpha"])
     if not found:

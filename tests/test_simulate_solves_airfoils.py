@@ -164,8 +164,9 @@ def test_the_command_solves_a_name_once_and_makes_a_data_set(tmp_path):
     assert case["state"] == "converged"
     assert case["reference"]["cl"] == pytest.approx(0.45, abs=0.05)  # thin-airfoil theory with 2 % camber: 0.47
     dataset = Dataset(tmp_path)
-    assert dataset.names() == ["naca2410"]
-    assert dataset.case("naca2410").conditions.alpha == 2.0
+    assert dataset.names() == [case["name"]] == ["naca2410_62.4ms_2deg"]
+    assert dataset.case(case["name"]).conditions.alpha == 2.0
+    assert (tmp_path / f"{case['name']}.vtu").is_file()
     again = runner.invoke(app, [*command, "--json"])
     assert json.loads(again.stdout)["cases"] == [case]  # the very record: nothing was solved again
 

@@ -132,7 +132,7 @@ def solve_body(design: Design, surface: Surface, folder: Path, settings: Setting
     """Solve the flow around closed pieces given in the car's frame."""
     half = is_mirror_symmetric(surface)
     area = frontal_area(surface)
-    place = place_of(design.name, placement)
+    place = place_of(Path(design.file).stem if design.file else design.name, placement)
     write_case(folder, surface, design.conditions, settings, half=half, area=area, place=place)
     foam.run(folder, "blockMesh")
     foam.run(folder, "surfaceFeatureExtract")
@@ -197,6 +197,12 @@ def layers_of(log: Path) -> dict[str, str]:
     return {"layered": f"{got / all_faces:.3f}", "layers": made[-1][0], "layer_thickness": made[-1][1]}
 
 
+def sound_faces(vectors: Floats, conditions: Conditions | None) -> NDArray[np.intp]:
+    """Indices of faces with area vectors (n, 3) that have an area to speak of."""
+    length = conditions.length if conditions else 1.0
+    return np.flatnonzero(np.linalg.norm(vectors, axis=1) > 1e-12 * length**2)
+
+
 def read_case(design: Design, folder: Path, surface: Surface, *, half: bool, area: float) -> Case:
     """The solved flow as a Case: every face of the body, and a random part of the cells in the region around it.
 
@@ -211,7 +217,7 @@ def read_case(design: Design, folder: Path, surface: Surface, *, half: bool, are
     body = mesh.patches["body"].faces
     outward = -mesh.face_areas[body]
     areas = np.linalg.norm(outward, axis=1)
-    skin = np.flatnonzero(areas > 1e-12 * conditions.length**2)
+    skin = sound_faces(outward, conditions)
     centres, areas, normals = mesh.face_centres[body][skin], areas[skin], outward[skin] / areas[skin][:, None]
     skin_p = conditions.density * pressure.patches["body"][skin]
     tau = foam.skin_stress(shear, "body", conditions.density)[skin]

@@ -34,6 +34,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.airfoil import is_naca
 from aerosurrogate.mesh.coordinates import SUFFIXES, named_in_folder
 from aerosurrogate.simulate import airfoils, cars, openfoam
+from aerosurrogate.simulate.fields import solved_fields
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution, Spec, draw_uniform, known_fidelity, read_spec
 from aerosurrogate.writing import alone_in, replacing, write_json
 
@@ -63,6 +64,7 @@ class Task:
     fidelity: Fidelity
     out: Path
     digest: str
+    keep: bool = False  # the OpenFOAM case, and the fields of a specification's cases too
 
 
 def simulate(
@@ -74,6 +76,7 @@ def simulate(
     jobs: int | None = None,
     fidelity: str | None = None,
     stream: StreamOptions | None = None,
+    keep: bool = False,
 ) -> list[Outcome]:
     """Solve the cases of one spec, or shapes as they are, into the data set folder `out`.
 
@@ -82,7 +85,12 @@ def simulate(
     """
     openfoam.environment()
     designs, level, origin = _designs(sources, count, first, fidelity, stream or StreamOptions())
-    tasks = [Task(d, level, out, digest(d, level)) for d in designs]
+    tasks = [Task(d, level, out, digest(d, level), keep) for d in designs]
+    flat = {d.family == "airfoil" for d in designs}
+    flat |= {json.loads(p.read_text())["design"]["family"] == "airfoil" for p in out.glob("runs/*/record.json")}
+    if len(flat) > 1:
+        remedy = "solve sections and bodies into two folders: one data set holds one kind"
+        raise InputError("sections and bodies in one folder", seen=f"--out {out}", remedy=remedy)
     with alone_in(out):
         return _go_on(tasks, out, jobs, origin, level)
 
@@ -201,7 +209,9 @@ def own_design(source: str, stream: StreamOptions) -> Design:
     source = str(named_in_folder(Path(source)) or source)
     name = source.replace(":", "_") if is_naca(source) else Path(source).stem
     if _is_section(source):
-        return Design(name, "airfoil", {"kind": "section"}, stream.conditions(1.0, airfoils.air(4e6, 0.0)), source)
+        conditions = stream.conditions(1.0, airfoils.air(4e6, 0.0))
+        name = f"{name}_{conditions.speed:.4g}ms_{conditions.alpha:g}deg"
+        return Design(name, "airfoil", {"kind": "section"}, conditions, source)
     from aerosurrogate.body import set_in_stream
     from aerosurrogate.mesh.read import read_surface
 
@@ -213,7 +223,9 @@ def own_design(source: str, stream: StreamOptions) -> Design:
     ground = "none" if body.ground is None else str(body.ground)
     frame = {"flow": stream.flow, "up": stream.up, "ground": ground, "units": stream.units or "m"}
     frame |= {} if stream.symmetry is None else {"symmetry": stream.symmetry}
-    return Design(name, "car", {"kind": "own", **frame}, stream.conditions(body.length, usual), source)
+    conditions = stream.conditions(body.length, usual)
+    name = f"{name}_{conditions.speed:.4g}ms" + ("" if conditions.ground else "_free")
+    return Design(name, "car", {"kind": "own", **frame}, conditions, source)
 
 
 def digest(design: Design, fidelity: Fidelity) -> str:
@@ -314,7 +326,7 @@ def _cpu() -> float:
 
 
 def _keep(task: Task, run: Path, outcome: Outcome, solution: Solution | None) -> None:
-    """Shard, history and record onto the disk, the record last; the OpenFOAM folders go, but for logs of a failure."""
+    """Shard, fields, history and record onto the disk, the record last; the OpenFOAM folders go unless kept."""
     if solution is not None:
         names = [n for n in ("Time", "Cd", "Cl", "CmPitch") if n in solution.history]
         columns = np.stack([solution.history[n] for n in names], axis=1)
@@ -324,7 +336,14 @@ def _keep(task: Task, run: Path, outcome: Outcome, solution: Solution | None) ->
         solved_by = {"fidelity": task.fidelity, "method": str(FAMILIES[task.design.family].METHOD)}
         case = replace(solution.case, tags=solution.case.tags | solved_by)
         case = shuffled(case, zlib.crc32(outcome.name.encode()))
+        if task.design.file is not None or task.keep:
+            fields = solved_fields(task.design, solution.case, run / ("cautious" if outcome.tries > 1 else "first"))
+            fields.save(task.out / f"{outcome.name}.vtu")
         write_shard(task.out / f"{outcome.name}.safetensors", [case])
+    if task.keep:
+        last = run / ("cautious" if outcome.tries > 1 else "first")
+        shutil.rmtree(run / "case", ignore_errors=True)
+        last.rename(run / "case")
     for folder in (run / "first", run / "cautious"):
         if outcome.state == "failed":
             for log in folder.rglob("log.*"):

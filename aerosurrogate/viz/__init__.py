@@ -33,6 +33,8 @@ def viz(
     """Draw files or run folders into one picture or page; `layer` is that of the slices, `case` one of a run's data."""
     if not files[0].exists():
         raise InputError("no such file or run", seen=files[0])
+    if files[0].is_dir() and (solved := sorted(files[0].glob("*.vtu"))) and (files[0] / "runs").is_dir():
+        files = [*solved, *files[1:]]  # a folder of `simulate`
     kept = is_held_out(files[0])
     if kept or (_is_run(files[0]) and kind not in (None, "history")):
         from aerosurrogate.viz import cases
