@@ -546,6 +546,42 @@ def serve(
 
 
 @app.command()
+def sensitivity(
+    geometry: Annotated[str, typer.Argument(metavar="GEOMETRY", help="A closed surface file, or an airfoil.")],
+    out: Annotated[Path, typer.Option(help="File for the map, .vtu.")],
+    of: Annotated[str, typer.Option(help="Coefficient: cd, cl or cl/cd.")] = "cd",
+    model: Model = None,
+    speed: Speed = None,
+    alpha: Alpha = None,
+    reynolds: Reynolds = None,
+    density: Density = None,
+    viscosity: Viscosity = None,
+    flow: Flow = "+x",
+    up: Up = "+z",
+    ground: Ground = "auto",
+    symmetry: Symmetry = None,
+    units: UnitsOption = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Where to push: what a coefficient gains for each metre that the skin moves outward.
+
+    Example: `aerosurrogate sensitivity sample_meshes/car.stl --of cd --out map.vtu`
+    """
+    from aerosurrogate.conditions import StreamOptions
+    from aerosurrogate.sensitivity import sensitivity
+
+    stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units, symmetry)
+    result = sensitivity(geometry, stream, of, model=model, device=device)
+    result.save(out)
+    result.show(out)
+    if as_json:
+        print_json(result.document())
+
+
+@app.command()
 def check(
     meshes: Annotated[list[Path], typer.Argument(metavar="MESH...", help="Meshes to look at.")],
     repair: Annotated[

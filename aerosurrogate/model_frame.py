@@ -70,7 +70,7 @@ def in_place(surrogate: "Surrogate", places: Places) -> Places:
     return replace(places, points=places.points + np.array(surrogate.native.origin, np.float32))
 
 
-def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate") -> Places:
+def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate", seed: int = SEED) -> Places:
     """The points that states come from, drawn as in training: by area on the skin and by wall distance around it, or
     as those of the meshes lie that the model was trained on."""
     plan, length = surrogate.sampling, stream.length
@@ -78,7 +78,7 @@ def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate") -> Plac
     by_density = plan.kind == "density"
     scaled = _in_order(surface.transformed(np.eye(surface.dimension), np.zeros(surface.dimension), 1 / length))
     if pattern is not None:
-        skin, off = pattern.draw(scaled, min(pattern.points, DRAWN), SEED)
+        skin, off = pattern.draw(scaled, min(pattern.points, DRAWN), seed)
     elif not (by_density and plan.skin and plan.around):
         raise InputError(
             "this checkpoint does not know how the points of its training meshes lie",
@@ -86,9 +86,9 @@ def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate") -> Plac
             remedy="train it again with this version, whose checkpoints do",
         )
     if by_density:
-        skin = surroundings.on_skin(scaled, plan.skin or len(skin.points), SEED)
+        skin = surroundings.on_skin(scaled, plan.skin or len(skin.points), 2 * seed)
     if by_density and plan.around:
-        off = surroundings.around(surroundings.usual_region(surface.dimension), scaled, plan.around, SEED + 1)
+        off = surroundings.around(surroundings.usual_region(surface.dimension), scaled, plan.around, 2 * seed + 1)
     return Places(
         points=np.concatenate([skin.points, off.points]).astype(np.float32) * np.float32(length),
         surface=np.arange(len(skin.points) + len(off.points)) < len(skin.points),
