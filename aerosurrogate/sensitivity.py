@@ -88,8 +88,8 @@ class Sensitivity:
         areas = _corner_areas(self.flow.body.surface)
         gain, loss = (float(np.sum(np.maximum(sign * self.density, 0) * areas)) * 1e-3 for sign in (1, -1))
         console.note(
-            f"{row['name']}: {self.of} {self.value:.4f}; pushed out by 1 mm where that raises it, {gain:+.5f}, where it "
-            f"lowers it, {-loss:+.5f}; {self.per_speed:+.2g} a m/s"
+            f"{row['name']}: {self.of} {self.value:.4f}; pushed out by 1 mm where that raises it, {gain:+.5f}, "
+            f"where it lowers it, {-loss:+.5f}; {self.per_speed:+.2g} a m/s"
             + (f", {self.per_alpha:+.4f} a degree" if self.per_alpha is not None else "")
             + "".join(f", {value:+.4f} a per cent of chord in {name}" for name, value in self.modes.items())
             + f"; map in {out}"
@@ -119,7 +119,7 @@ def sensitivity(
     return Sensitivity(
         flow=predictor.answer(prepared),
         of=of,
-        value=float(value),
+        value=value.item(),
         density=smoothed(prepared.surface, by_corner) * prepared.scale**2,
         per_speed=float(by_speed) * prepared.stream.speed / prepared.conditions.speed,
         per_alpha=float(by_alpha) if flat else None,
@@ -288,7 +288,7 @@ def smoothed(surface: Surface, by_corner: Floats) -> Floats:
     for corner, near in zip(used, neighbours, strict=True):
         rows = np.asarray(near, dtype=int)
         away = np.linalg.norm(surface.points[rows] - surface.points[corner], axis=1)
-        # Only skin that faces the same way moves with it: neither the other side of a thin tail nor that beyond an edge.
+        # Only skin that faces the same way moves with it: not the other side of a thin tail, nor beyond an edge.
         alike = np.maximum(outward[rows] @ outward[corner], 0.0) ** 3
         weight = np.exp(-0.5 * (away / width) ** 2) * areas[rows] * alike
         density[rows] += gain[corner] * weight / weight.sum()

@@ -1,0 +1,115 @@
+"""Where to push: the map agrees with finite differences of the model itself, on smooth bumps, and in every input."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_models import INPUTS, made_up_case, save_small
+from typer.testing import CliRunner
+
+from aerosurrogate.cli import app
+from aerosurrogate.conditions import Conditions, StreamOptions
+from aerosurrogate.data import scaling
+from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.read import read_surface
+from aerosurrogate.predict import Predictor
+from aerosurrogate.sensitivity import Response, inputs_of, sensitivity, smoothed
+
+SAMPLES = Path(__file__).parents[1] / "sample_meshes"
+
+
+def test_inputs_are_those_that_models_are_trained_on():
+    surface = read_surface("naca2412")
+    stream = Conditions(speed=40.0, length=1.0, alpha=3.0)
+    places = scaling.Places.of(made_up_case(surface, stream, 0))
+    names = [name for name in scaling.INPUTS if name != "source"]
+    ours = inputs_of(
+        names,
+        *(torch.from_numpy(np.asarray(a, float)) for a in (places.points, places.normals, places.distance)),
+        torch.from_numpy(places.surface),
+        torch.tensor(40.0, dtype=torch.float64),
+        torch.tensor(3.0, dtype=torch.float64),
+        stream,
+    )
+    theirs = np.concatenate([scaling.INPUTS[name](places) for name in names], axis=1)
+    np.testing.assert_allclose(ours.numpy(), theirs, rtol=2e-4, atol=2e-4)
+    assert set(INPUTS) <= set(names)
+
+
+def bumps(surface, count: int) -> list[np.ndarray]:
+    """Movements outward (n,) of the corners: bells of a twelfth of the length around random places."""
+    length = np.ptp(surface.points[:, 0])
+    vectors = surface.point_area_vectors
+    outward = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
+    share = surface.areas / surface.areas.sum()
+    made = []
+    for face in np.random.default_rng(5).choice(len(surface.cells), count, p=share):
+        away = np.linalg.norm(surface.points - surface.centres[face], axis=1)
+        made.append(np.exp(-0.5 * (away / (0.083 * length)) ** 2) * np.maximum(outward @ surface.normals[face], 0))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("shape", "stream", "of"),
+    [
+        ("naca2412", StreamOptions(alpha=4.0, reynolds=3e6), "cd"),
+        ("naca4415", StreamOptions(alpha=2.0, reynolds=4e6), "cl"),
+        (str(SAMPLES / "car_no_wheels.stl"), StreamOptions(speed=30.0), "cd"),
+    ],
+)
+def test_the_map_agrees_with_finite_differences_on_bumps(shape, stream, of):
+    predictor = Predictor()
+    prepared = predictor.prepare(shape, stream)
+    surface = prepared.surface
+    response = Response(predictor.surrogate(surface.dimension), prepared, of, draws=6 if surface.dimension == 2 else 2)
+    corners = torch.tensor(surface.points, requires_grad=True)
+    gradient = torch.autograd.grad(response(corners), corners)[0].numpy()
+    density = smoothed(surface, gradient)
+    sides = surface.cells.shape[1]
+    areas = np.bincount(surface.cells.ravel(), np.repeat(surface.areas / sides, sides), len(surface.points))
+    vectors = surface.point_area_vectors
+    outward = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
+    step = 5e-4 * np.ptp(surface.points[:, 0])
+    found, mapped = [], []
+    for bump in bumps(surface, 20):
+        with torch.no_grad():
+            ahead, back = (
+                response(torch.tensor(surface.points + s * step * bump[:, None] * outward)).item() for s in (1, -1)
+            )
+        found.append((ahead - back) / (2 * step))
+        mapped.append(float(density @ (areas * bump)))
+    one, other = np.array(found), np.array(mapped)
+    assert np.corrcoef(one, other)[0, 1] > 0.98  # of two draws; the command takes twelve
+    assert 0.88 < other @ one / (one @ one) < 1.12
+
+
+def test_the_angle_and_the_modes_of_a_section_mean_what_they_say():
+    found = sensitivity("naca2412", StreamOptions(alpha=3.0, reynolds=3e6), "cl")
+    ahead, back = (sensitivity("naca2412", StreamOptions(alpha=a, reynolds=3e6), "cl").value for a in (3.2, 2.8))
+    assert found.per_alpha == pytest.approx((ahead - back) / 0.4, rel=0.05)
+    assert found.per_alpha == pytest.approx(2 * np.pi * np.pi / 180, rel=0.15)  # thin-airfoil theory
+    assert found.modes["camber"] > 0.05  # thin-airfoil theory: a per cent of parabolic camber adds 4 pi / 100
+    assert abs(found.modes["thickness"]) < 0.5 * found.modes["camber"]
+
+
+def test_the_command_writes_a_map_that_viz_draws(tmp_path):
+    out = tmp_path / "map.vtu"
+    line = ["sensitivity", str(SAMPLES / "naca_2412.dat"), "--alpha", "2", "--of", "cl/cd", "--out", str(out), "--json"]
+    result = CliRunner().invoke(app, line)
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["of"] == "cl/cd"
+    assert document["least"] < 0 < document["most"]
+    picture = tmp_path / "map.png"
+    drawn = CliRunner().invoke(app, ["viz", str(out), "--field", "d(cl/cd)/dn", "--out", str(picture)])
+    assert drawn.exit_code == 0, drawn.output
+    assert picture.stat().st_size > 5_000
+
+
+def test_what_cannot_be_answered_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no such coefficient"):
+        sensitivity("naca2412", StreamOptions(), "weight")
+    with pytest.raises(InputError, match=r"written as \.vtu"):
+        sensitivity("naca2412", StreamOptions(), model=save_small(tmp_path, 2)).save(tmp_path / "map.txt")
