@@ -298,7 +298,9 @@ def smoothed(surface: Surface, by_corner: Floats) -> Floats:
 def _corner_areas(surface: Surface) -> Floats:
     """The skin's area shared among its corners, (n,) m2."""
     sides = surface.cells.shape[1]
-    return np.bincount(surface.cells.ravel(), np.repeat(surface.areas / sides, sides), len(surface.points))
+    shares = np.zeros(len(surface.points))
+    np.add.at(shares, surface.cells.ravel(), np.repeat(surface.areas / sides, sides))
+    return shares
 
 
 def section_modes(surface: Surface, by_corner: Floats) -> dict[str, float]:
