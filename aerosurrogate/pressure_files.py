@@ -91,6 +91,7 @@ def read_solved(
         source = replace(source, kinematic=pressure == "kinematic", words=f"{pressure} pressure, as you say")
     if case is not None:
         _refuse_other_flow(case, stream)
+        stream = replace(stream, ground=case.ground(stream.up) if stream.ground == "auto" else stream.ground)
     surface = outward(_scaled(case.skin, stream))[0] if case is not None else _surface(path, mesh, stream, patch)
     body = set_in_stream(surface, stream, file)
     conditions = _conditions(file, body.length, stream, source)

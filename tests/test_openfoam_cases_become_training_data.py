@@ -176,6 +176,7 @@ def test_coeffs_takes_the_stream_from_a_solved_case_as_prepare_does(tmp_path):
     row = coeffs([str(tmp_path / "box")], CoeffsOptions(StreamOptions(symmetry="y"))).rows[0]
     assert (row["speed"], row["density"], row["viscosity"]) == pytest.approx((SPEED, RHO, 1.6e-5))
     assert row["cd"] == pytest.approx(case.reference["cd"], rel=1e-4)
+    assert row["cm"] == pytest.approx(case.reference["cm"], rel=1e-4)  # about the same ground, the domain's floor
     assert row["name"] == "box"
     said = coeffs([str(tmp_path / "box")], CoeffsOptions(StreamOptions(speed=50.0, symmetry="y"))).rows[0]
     assert said["cd"] == pytest.approx(row["cd"] / 4, rel=1e-4)  # what the user says comes first

@@ -63,12 +63,11 @@ class SolvedCase:
         sign = "+" if self.stream[axis] > 0 else "-"
         return f"{sign}{'xyz'[axis]}", "+y" if axis == 2 else "+z"
 
-    @property
-    def ground(self) -> str:
+    def ground(self, up: str) -> str:
         """Height of the domain's floor, if it is a wall within a body length of the body, or any floor close to it."""
-        if self.flat:
-            return "none"
-        axis = "xyz".index(self.axes[1][1])
+        if self.flat or not up.startswith("+"):
+            return "none" if self.flat else "auto"
+        axis = "xyz".index(up[1])
         low, high = _box(self.volume)
         reach = 1.0 if any(_side(wall, low, high) == (axis, False) for wall in self._of_kind("wall")) else 0.15
         near = self.skin.bounds[0][axis] - low[axis] <= reach * self.skin.length

@@ -45,7 +45,7 @@ def read(batch: Batch, name: str, options: Options) -> Case:
             remedy="scale the mesh (transformPoints) and solve again, or keep it with --units m",
         )
     flow, up = case.axes
-    stream = StreamOptions(flow=flow, up=up, ground=case.ground, symmetry="y" if case.halved else None)
+    stream = StreamOptions(flow=flow, up=up, ground=case.ground(up), symmetry="y" if case.halved else None)
     body = set_in_stream(case.skin, stream, str(case.path))
     grounded = body.ground is not None
     conditions = Conditions(case.speed, body.length, case.alpha, case.density, case.viscosity, ground=grounded)
