@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aerosurrogate.model.transolver import Transolver
 
 TILE = 1024  # points that a processor works on at once: at 256 channels a tile is 1 MB
+TILE_OF_A_CARD = 2**16  # and a graphics processor: enough to fill it, few enough that temporaries stay small
 KEEP_ALL_TO = 2**13  # points of a training step up to which nothing is computed again in the backward pass
 TILES_AGAIN_ABOVE = 2**16  # and beyond which whole tiles are
 KEPT_FEATURES = 2**22  # points whose features `states` keeps from layer to layer: 4 GB at 256 channels
@@ -45,7 +46,7 @@ def split(model: "Transolver", whole: Tile) -> list[Tile]:
     """The tiles of a call; one where a layer needs more of a point than its features and the tokens."""
     if torch.compiler.is_compiling() or model.without_states:
         return [whole]
-    size = model.tile or (TILE // len(whole.inputs) if whole.inputs.is_cpu else whole.inputs.shape[1])
+    size = model.tile or (TILE if whole.inputs.is_cpu else TILE_OF_A_CARD) // len(whole.inputs)
     return whole.split(max(1, size))
 
 

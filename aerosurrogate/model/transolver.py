@@ -272,7 +272,7 @@ class Block(nn.Module):
 class Transolver(Model):
     """See `forward`, `states` and `decode`.
 
-    tile        points worked on at once; None: TILE on a processor with caches, all on others
+    tile        points worked on at once; None: TILE, on graphics processors TILE_OF_A_CARD
     recompute   what a training step computes again in its backward pass instead of keeping it: "none" (derivatives of
                 derivatives need that), "cheap" (norms, softmax, activations) or "tiles" (all but each layer's features
                 and slice weights); "auto" chooses by the number of points
