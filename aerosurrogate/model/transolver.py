@@ -8,7 +8,6 @@ H. Wu et al., "Transolver: A Fast Transformer Solver for PDEs on General Geometr
     Transolver          embedding, blocks, heads; states and decoding
 
 Letters in shape comments: B batch, N points, n points of a tile, C channels, H heads, D = C / H, M slices of a head.
-
 A layer reduces all points to H * M tokens, mixes the tokens, and gives each point its update. The first is a sum over
 points: taken tile by tile, so that a tile stays in the cache; chunk by chunk, so that any number of points fits in
 memory; across processes, by an all-reduce of a few kB (tiles.py; folding.py and gradients.py make the rest cheap). And
@@ -270,8 +269,7 @@ class Block(nn.Module):
 
 
 class Transolver(Model):
-    """See `forward`, `states` and `decode`.
-
+    """How a call is worked through, beside what the configuration says:
     tile        points worked on at once; None: TILE, on graphics processors TILE_OF_A_CARD
     recompute   what a training step computes again in its backward pass instead of keeping it: "none" (derivatives of
                 derivatives need that), "cheap" (norms, softmax, activations) or "tiles" (all but each layer's features
