@@ -184,6 +184,10 @@ def test_the_air_is_shown_where_it_is_and_the_wake_without_beads(folder):
     assert np.isnan(plane.values[plane.covered]).all()
     middle = (np.abs(plane.x[None, :]) < 1.9) & (plane.y[:, None] > 0.3) & (plane.y[:, None] < 1.1)
     assert plane.covered[middle].all()
+    stream, grid = StreamOptions(), Wanted.parse(False, "24x12x10", None)
+    predict([str(folder / "box.stl")], folder / "grid.vtu", stream, grid, model=str(folder / "small3.safetensors"))
+    coarse = planes.flow_plane(open_source(str(folder / "grid.vtu"), "U"))  # cut out of the grid
+    assert np.nanmedian(np.abs(coarse.values / np.nanmean(plane.values) - 1)) < 0.5
     section = planes.flow_plane(open_source(str(folder / "wing.vtu")))
     assert len(section.streamlines()) > 20
     (around,) = section.source.solution.around

@@ -68,8 +68,7 @@ class FlowPlane:
 
 def flow_plane(source: Source) -> FlowPlane | None:
     """The plane of a source: its own field where that lives in the air, else the speed. None without surroundings."""
-    solution = source.solution
-    region = None if solution is None else region_of(source, PLANE if source.surface.dimension == 3 else SURROUNDINGS)
+    solution, region = source.solution, _flat_region(source)
     if solution is None or region is None or "U" not in region.arrays:
         return None
     from scipy.interpolate import LinearNDInterpolator
@@ -100,6 +99,21 @@ def flow_plane(source: Source) -> FlowPlane | None:
     outline = skin.corners / unit if body.dimension == 2 else cut(skin.corners)
     size, covered = size.reshape(len(y), len(x)), covered.reshape(len(y), len(x))
     return FlowPlane(x, y, size, np.stack([along, upward]), covered, outline, label, source)
+
+
+def _flat_region(source: Source) -> Region | None:
+    """The cells of the plane: those that lie in it, else those of a volume that it passes through."""
+    around = region_of(source, SURROUNDINGS)
+    if source.surface.dimension == 2:
+        return around
+    flat = region_of(source, PLANE)
+    if flat is not None or around is None or around.cells.shape[1] < 4 or source.solution is None:
+        return flat
+    across = source.solution.body.to_model(around.points)[around.cells][..., 1]  # (m, k)
+    reach = 1e-6 * source.surface.length
+    crossed = (across.min(axis=1) <= reach) & (across.max(axis=1) > reach)
+    arrays = {name: values[crossed] for name, values in around.arrays.items()}
+    return Region(PLANE, around.points, around.cells[crossed], arrays)
 
 
 def region_of(source: Source, code: int) -> Region | None:

@@ -116,7 +116,7 @@ def open_source(file: str, field: str | None = None, stream: StreamOptions | Non
     name = field or "Cp"
     if name in STILL_ON_WALLS:
         if not any(name in region.arrays for region in solution.around):
-            remedy = "predict it with its surroundings: aerosurrogate predict without --surface-only"
+            remedy = "give a file that aerosurrogate predict wrote, without --surface-only"
             raise InputError(f"{file}: holds no {name} around the body", seen=f"--field {name}", remedy=remedy)
         arrays = arrays | {name: np.zeros(len(solution.body.surface.cells))}
     if name not in arrays:
