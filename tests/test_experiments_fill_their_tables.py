@@ -26,6 +26,7 @@ def test_plans_are_sound(name: str, scale: str, tmp_path) -> None:
         assert recipe.training.seed == 1
         assert recipe.data.validation == 0
         assert recipe.model.kind == trial.kind
+        assert all(f"{option} = {number}" in recipe.toml() for option, number in trial.sizes)
         assert trial.source is None or trial.source.kind in KINDS
         dimensions = 2
         inputs = 14 if trial.kind == "particles" else 4

@@ -91,11 +91,12 @@ def write(folder: Path, scale: Scale, found: dict[str, dict[int, Cost]]) -> Path
     figure = Figure(figsize=(10, 4), layout="constrained")
     for place, (title, pick) in enumerate((("seconds a step", "seconds"), ("MB kept for the backward pass", "memory"))):
         axes = figure.add_subplot(1, 2, place + 1)
-        for row, by in found.items():
-            axes.plot(list(by), [getattr(cost, pick) for cost in by.values()], "o-", label=row, markersize=3)
+        for number, (row, by) in enumerate(found.items()):
+            values, colour = [getattr(cost, pick) for cost in by.values()], f"C{number}" if number < 10 else "black"
+            axes.plot(list(by), values, "o-", label=row, markersize=3, color=colour)
         axes.set(title=title, xlabel="points", xscale="log", yscale="log")
         axes.grid(alpha=0.3)
-    axes.legend(fontsize=6)
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
     with replacing(folder / "efficiency.png") as temporary:
         figure.savefig(temporary, dpi=130)
     write_text(folder / "efficiency.md", "\n".join(lines) + "\n")

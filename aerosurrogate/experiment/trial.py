@@ -19,7 +19,7 @@ from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.evaluate import evaluate, field_errors
 from aerosurrogate.generate import generate
-from aerosurrogate.model.registry import alike
+from aerosurrogate.model.registry import alike, find_kind
 from aerosurrogate.recipe import Recipe, read_recipe
 from aerosurrogate.shipped import shipped_files
 from aerosurrogate.surrogate import Surrogate
@@ -100,7 +100,9 @@ def recipe_of(trial: Trial, seed: int, data: Path | None) -> Recipe:
     if data is not None:
         settings.append(f"data.path={data}")
     recipe = read_recipe(shipped_files("recipes")[trial.recipe], settings)
-    return recipe.model_copy(update={"model": alike(recipe.model, trial.kind).model_copy(update=dict(trial.sizes))})
+    model = alike(recipe.model, trial.kind).model_copy(update=dict(trial.sizes))
+    table = Recipe[find_kind(trial.kind).Config]  # type: ignore[misc, valid-type]
+    return table.model_validate(dict(recipe) | {"model": model})
 
 
 def _dataset(source: Source, folder: Path) -> Path:
