@@ -57,13 +57,27 @@ def rank_shapes(
     model: str | None = None,
     sort: str = "cd",
     truth: str | Path | None = None,
+    baseline: str | Path | None = None,
+    known: Sequence[str | Path] = (),
+    suggest: int = 0,
     area: str = "silhouette",
     device: str = "auto",
     **said: Unpack[Said],
 ) -> Ranking:
-    """Shapes (and files that hold a pressure already) best first; `rows` has one entry a design."""
-    options = CoeffsOptions(StreamOptions(**said), area=area, model=model, device=device)
-    return coeffs([str(file) for file in files], options, truth=None if truth is None else Path(truth), sort=sort)
+    """Shapes (and files that hold a pressure already) best first; `rows` has one entry a design.
+
+    `baseline` is a shape to compare with, `known` where solved values are (tables, folders of `simulate`, solved
+    files), `suggest` how many designs to solve next are named in `suggested`.
+    """
+    return coeffs(
+        [str(file) for file in files],
+        CoeffsOptions(StreamOptions(**said), area=area, model=model, device=device),
+        truth=None if truth is None else Path(truth),
+        sort=sort,
+        baseline=None if baseline is None else str(baseline),
+        known=[Path(source) for source in known],
+        suggest=suggest,
+    )
 
 
 def integrate_file(

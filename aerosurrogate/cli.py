@@ -486,7 +486,7 @@ def study(
 ) -> None:
     """Find the best design: rank, solve what helps the decision most, learn, rank again.
 
-    Example: `aerosurrogate study sample_meshes --out study --budget 6 --speed 30`
+    Example: `aerosurrogate study sample_meshes/*.stl --out study --budget 6 --speed 30`
     """
     from aerosurrogate.coeffs import CoeffsOptions
     from aerosurrogate.conditions import StreamOptions

@@ -48,12 +48,20 @@ def decide(
     suggested: list[Suggestion] = []
     if key in ("rank", "cd", "cl"):
         joint = joints["cl" if key == "cl" else "cd"]
-        told = [i for i, row in enumerate(rows) if row["cd_low"] is not None or row["model"] is None]
-        apart = dict(zip(told, chances.order(joint.only(told), largest=largest), strict=True))
-        rows = [cast(Row, {**row, **apart.get(i, {})}) for i, row in enumerate(rows)]
-        for i, gain in chances.suggest(joint.only(told), suggest, largest=largest):
-            row = rows[told[i]]
-            suggested.append(Suggestion(row["name"], row["file"], gain * (row["cd"] if joint.key == "cd" else 1.0)))
+        worth: list[tuple[float, int]] = []
+        for dimension in {design.body.dimension for design in fields}:  # a car and a section are not to be compared
+            told = [
+                i
+                for i, row in enumerate(rows)
+                if fields[i].body.dimension == dimension and (row["cd_low"] is not None or row["model"] is None)
+            ]
+            part = joint.only(told)
+            apart = dict(zip(told, chances.order(part, largest=largest), strict=True))
+            rows = [cast(Row, {**row, **apart.get(i, {})}) for i, row in enumerate(rows)]
+            worth += [(gain, told[i]) for i, gain in chances.suggest(part, suggest, largest=largest)]
+        for gain, i in sorted(worth, key=lambda pair: -pair[0])[:suggest]:
+            scale = rows[i]["cd"] if joint.key == "cd" else 1.0
+            suggested.append(Suggestion(rows[i]["name"], rows[i]["file"], gain * scale))
     if baseline is not None:
         rows = _changes(rows, joints["cd"], [row["file"] for row in rows].index(baseline))
     return [cast(Row, {**rows[i], "rank": place}) for place, i in enumerate(rank, 1)], suggested

@@ -92,6 +92,8 @@ def study(
     with alone_in(out):
         kept = _kept(out, files, settings, solver)
         ranking = coeffs(files, settings, suggest=1, jobs=jobs)
+        if len({design.body.dimension for design in ranking.designs.values()}) > 1:
+            raise InputError("bodies and sections have no best among them", seen=console.few(files))
         if ranking.rows[0]["chance_best"] is None and not ranking.suggested:
             remedy = "a model that says how far it may be off is needed: see `aerosurrogate models`"
             raise InputError("no design has an interval: nothing can be decided", seen=settings.model, remedy=remedy)

@@ -2,12 +2,14 @@
 
 import json
 import math
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
 import pyvista as pv
 from scipy.stats import norm
-from small_models import judged_surrogate
+from small_models import judged_surrogate, save_small
 from typer.testing import CliRunner
 
 from aerosurrogate import chances
@@ -17,6 +19,7 @@ from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.decision import decide
 from aerosurrogate.errors import InputError
+from aerosurrogate.flow_fields import Row
 
 RANDOM = np.random.default_rng(11)
 
@@ -171,3 +174,39 @@ def test_designs_without_an_interval_take_no_part(cars):
     assert by_name["high"]["chance_best"] == 1
     assert by_name["low"]["rank"] in (1, 2)
     assert by_name["high"]["chance_better"] is None
+
+
+def test_what_a_solver_left_is_known_whatever_its_form(cars, tmp_path):
+    options = CoeffsOptions(StreamOptions(speed=30.0), model=str(cars / "model.safetensors"))
+    ranking = coeffs([str(cars / "low.stl")], options)
+    design, row = next(iter(ranking.designs.values())), ranking.rows[0]
+    # A folder of `simulate`: coefficients over its own reference area.
+    run = tmp_path / "solved" / "runs" / "case"
+    run.mkdir(parents=True)
+    task = {"file": str(cars / "low.stl"), "conditions": {"alpha": 0.0, "speed": 30.0}}
+    record = {"name": "case", "state": "converged", "design": task}
+    record["reference"] = {"cd": 0.2, "cl": 0.1, "area": 2 * row["area_m2"]}
+    (run / "record.json").write_text(json.dumps(record))
+    found = asked(cars, "--known", tmp_path / "solved")["designs"]
+    assert next(r for r in found if r["name"] == "low")["cd"] == pytest.approx(0.4)
+    (run / "record.json").write_text(json.dumps(record | {"state": "failed"}))
+    with pytest.raises(InputError, match="no case of this folder has converged"):
+        asked(cars, "--known", tmp_path / "solved")
+    # A solver's fields, integrated; a model's own are no knowledge.
+    replace(design, model=None, direct={}, uncertainty=None, verdict=None).save(tmp_path / "low.vtu")
+    found = asked(cars, "--known", tmp_path / "low.vtu")["designs"]
+    assert next(r for r in found if r["name"] == "low")["cd"] == pytest.approx(row["cd_integrated"], abs=1e-6)
+    design.save(tmp_path / "predicted.vtu")
+    with pytest.raises(InputError, match="not known ones"):
+        asked(cars, "--known", tmp_path / "predicted.vtu")
+
+
+def test_a_section_does_not_compete_with_cars(cars, tmp_path):
+    save_small(tmp_path, 2)
+    section = coeffs(["naca2412"], CoeffsOptions(StreamOptions(alpha=2.0), model=str(tmp_path / "small2.safetensors")))
+    options = CoeffsOptions(StreamOptions(speed=30.0), model=str(cars / "model.safetensors"))
+    bodies = coeffs([str(cars / "low.stl"), str(cars / "high.stl")], options)
+    flat = cast(Row, {**section.rows[0], "model": None})
+    found, _ = decide([flat, *bodies.rows], section.designs | bodies.designs, suggest=2)
+    assert [row["chance_best"] for row in found if row["name"] == "naca2412"] == [1]
+    assert sum(row["chance_best"] for row in found if row["name"] != "naca2412") == pytest.approx(1)

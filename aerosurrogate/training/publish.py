@@ -111,25 +111,30 @@ def page(document: dict[str, Any]) -> str:
             "|---|---|---|",
             *figures,
             "",
-            "## 90 % intervals",
-            "",
-            f"Fitted on the {card['intervals']['cases']} held-out cases (validation and test). How many of them lie "
-            "within intervals that the others give (ten folds):",
-            "",
-            "| | covered |",
-            "|---|---|",
-            *(
-                f"| {key.replace('_coverage', '').replace('_', ' ')} | {value:.1%} |"
-                for key, value in card["intervals"].items()
-                if key != "cases"
-            ),
-            "",
+            *_intervals(card.get("intervals", {})),
             "## Limits",
             "",
             card.get("limits", ""),
             "",
         ]
     )
+
+
+def _intervals(figures: dict[str, Any]) -> list[str]:
+    """How often the intervals hold; nothing where too few cases were held out to tell."""
+    if not figures:
+        return []
+    return [
+        "## 90 % intervals",
+        "",
+        f"Fitted on the {figures['cases']} held-out cases (validation and test). How many of them lie within intervals "
+        "that the others give (ten folds):",
+        "",
+        "| | covered |",
+        "|---|---|",
+        *(f"| {k.replace('_coverage', '').replace('_', ' ')} | {v:.1%} |" for k, v in figures.items() if k != "cases"),
+        "",
+    ]
 
 
 if __name__ == "__main__":
