@@ -354,8 +354,8 @@ def predict(
     from aerosurrogate.conditions import StreamOptions
     from aerosurrogate.predict import Wanted, is_dataset, predict, predict_cases
 
-    if is_dataset(geometries[0]):
-        cases = predict_cases(geometries[0], out, model, split, device)
+    if split is not None or is_dataset(geometries[0]):
+        cases = predict_cases(geometries, out, model, split, device)
         cases.show()
         console.note(f"{len(cases.rows)} cases with truth, prediction and error in {out}")
         if as_json:

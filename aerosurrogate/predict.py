@@ -280,17 +280,19 @@ class Predictions:
 
 
 def predict_cases(
-    dataset: str, out: Path, model: str | None, split: str | None = None, device: str = "auto"
+    datasets: Sequence[str], out: Path, model: str | None, split: str | None = None, device: str = "auto"
 ) -> "Evaluation":
     """Predict the cases of a split [test] of a data set; each goes into `out` with its truth and the error."""
     from aerosurrogate.data.store import Dataset
     from aerosurrogate.evaluate import evaluate
     from aerosurrogate.surrogate import Surrogate
 
+    if len(datasets) > 1:
+        raise InputError("one data set at a time", seen=", ".join(datasets), remedy="predict them into two folders")
     if model is None:
         remedy = "give --model, a run folder or a checkpoint that was trained on such data"
-        raise InputError("which model should answer for a data set?", seen=dataset, remedy=remedy)
-    cases, surrogate = Dataset(dataset), Surrogate.load(model, device)
+        raise InputError("which model should answer for a data set?", seen=datasets[0], remedy=remedy)
+    cases, surrogate = Dataset(datasets[0]), Surrogate.load(model, device)
     return evaluate(surrogate, cases, cases.names(split or "test"), "predict", keep=lambda a: a.by(model).save(out))
 
 

@@ -26,7 +26,7 @@ from aerosurrogate.mesh.pattern import Cloud, measure
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.model_frame import known_stream, sample
-from aerosurrogate.predict import Predictor, Wanted, predict
+from aerosurrogate.predict import Predictor, Wanted, predict, predict_cases
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.loop import train
@@ -212,6 +212,20 @@ def test_a_model_of_skins_alone_sees_its_skin_by_area_and_no_air(cars: Path) -> 
     places = sample(surface, stream, alone)
     assert len(places.points) == 64
     assert places.surface.all()
+
+
+@pytest.mark.parametrize(
+    ("asked", "model", "said"),
+    [
+        (["here", "there"], "car", "one data set"),
+        (["here"], None, "which model"),
+        (["here"], "car", "no data set here"),
+    ],
+)
+def test_what_cannot_be_a_data_set_is_said(asked: list[str], model: str | None, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        predict_cases([str(tmp_path / name) for name in asked], tmp_path / "out", model)
+    assert not (tmp_path / "out").exists()
 
 
 def test_only_physics_is_a_reason_to_refuse(airfrans: Path, tmp_path: Path) -> None:
