@@ -40,6 +40,7 @@ bench: .venv/installed-dev
 docs: .venv/installed
 	$(PIP) --editable ".[docs]"
 	$(BIN)/typer aerosurrogate.cli utils docs --name aerosurrogate --title "Options" --output docs/reference.md
+	$(BIN)/python docs/recipe_keys.py
 	$(BIN)/mkdocs build --quiet
 	@echo "The site: site/index.html"
 

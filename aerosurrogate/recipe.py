@@ -41,22 +41,22 @@ class Data(Table):
     # Others that train beside it, solved more cheaply, say: with "source" among the inputs the model knows which is
     # which, and answers as the first would. Validation and test are the first one's alone.
     beside: tuple[Path, ...] = ()
-    train: str = "train"
-    test: str = "test"
+    train: str = "train"  # split to learn from
+    test: str = "test"  # split that the finished model is measured on
     validation: Fraction | str = 0.1  # part of the training split kept back, or a split of its own
     part: Annotated[float, Field(gt=0, le=1)] = 1.0  # of the training split that is used, drawn once for all seeds
     inputs: Annotated[tuple[str, ...], Field(min_length=1)]  # names of data.scaling.INPUTS, or features of the cases
-    fields: Annotated[tuple[str, ...], Field(min_length=1)]
+    fields: Annotated[tuple[str, ...], Field(min_length=1)]  # that the model answers, by their names in the data set
     where: dict[str, Literal["all", "surface", "volume"]] = Field({})  # fields that count elsewhere than usual
     coefficients: tuple[Literal["lift", "log_drag"], ...] = ()  # answered by the head
+    # Of the fields: by the stream, by mean and spread of the training split, or none.
     scaling: Literal["nondimensional", "standardised", "raw"] = "standardised"
     # Which inputs have the mean of the training split subtracted and are divided by its spread: functions are all but
     # the positions.
     scale_inputs: Literal["all", "functions", "none"] = "all"
-    # Said when the data are not there.
-    source: str = ""
-    size: str = ""
-    prepare: str = ""
+    source: str = ""  # where the data come from; this and the next two are said when they are not there
+    size: str = ""  # of the data
+    prepare: str = ""  # the command that makes the data set
 
     @validator(mode="after")
     def _told_apart(self) -> Self:
@@ -68,25 +68,27 @@ class Data(Table):
 class Training(Table):
     """The loop: how long, how fast, on which points, towards what."""
 
-    epochs: PositiveInt | None = None
+    epochs: PositiveInt | None = None  # passes over the training cases
     steps: PositiveInt | None = None  # instead of epochs
     batch: PositiveInt = 1  # cases a step, over all processes
-    seed: int = 0
+    seed: int = 0  # of weights, order and drawn points
     start: str = ""  # a model to go on from (--start): a shipped one, a run folder or a checkpoint
-    optimiser: Literal["adam", "adamw", "muon"] = "adamw"
-    learning_rate: PositiveFloat = 1e-3
-    weight_decay: NonNegativeFloat = 1e-5
-    schedule: Literal["onecycle", "cosine", "constant"] = "onecycle"
+    optimiser: Literal["adam", "adamw", "muon"] = "adamw"  # muon: for the matrices of the blocks, AdamW for the rest
+    learning_rate: PositiveFloat = 1e-3  # the largest of the schedule
+    weight_decay: NonNegativeFloat = 1e-5  # a step, times the learning rate
+    schedule: Literal["onecycle", "cosine", "constant"] = "onecycle"  # of the learning rate
     final_divisor: PositiveFloat = 1e4  # OneCycle ends at its start / final_divisor
     clip: NonNegativeFloat = 0.1  # of the gradient's norm; 0 is none
     ema: Fraction = 0.0  # decay of the averaged weights; 0 is none
-    task: Literal["steady", "time", "rollout"] = "steady"
+    task: Literal["steady", "time", "rollout"] = (
+        "steady"  # one answer, an answer at each time asked for, or step by step
+    )
     time_steps: PositiveInt = 1  # of the fields' channels, for tasks "time" and "rollout"
     unrolled: PositiveInt | None = None  # frames a step trains on, from a random start; all of a rollout unless said
     sampling: Literal["density", "rows"] = "rows"  # density: as prediction draws points; rows: any rows alike
     points: PositiveInt | None = None  # around the body by density, or rows, a step and case; all unless said
     skin_points: PositiveInt | None = None  # on the skin by area; as many as the case has unless said
-    loss: Literal["relative", "mean_square"] = "relative"
+    loss: Literal["relative", "mean_square"] = "relative"  # norm of the error over that of the truth, or its square
     surface_weight: NonNegativeFloat = 1.0  # of the skin's loss beside the surroundings'
     small_faces: Fraction = 0.0  # skin points count by their face's area to minus this
     gradient_weight: NonNegativeFloat = 0.0  # of the error of central differences, structured meshes
@@ -95,7 +97,7 @@ class Training(Table):
     mirror: bool = False  # half of the 2D cases upside down, at the opposite angle
     shard_points: bool = False  # the processes share the points of each case, not the cases
     validate_every: PositiveInt | None = None  # steps; twenty times a run unless said
-    checkpoint_seconds: NonNegativeFloat = 60.0
+    checkpoint_seconds: NonNegativeFloat = 60.0  # between two checkpoints to go on from
 
     @validator(mode="after")
     def _one_length(self) -> Self:

@@ -1,5 +1,6 @@
 """Every shell command in the README runs, and every command and option is documented."""
 
+import importlib.util
 import os
 import re
 import shlex
@@ -8,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from published_sets import write_shapenet_car
 from typer.main import get_command
 
 from aerosurrogate.cli import app
+from aerosurrogate.data.prepare import prepare
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -50,6 +53,36 @@ def test_readme_commands_run_in_order_as_they_stand(folder):
             assert "To fix it" in result.stderr
         else:
             assert result.returncode == 0, f"{command}\n{result.stderr}"
+
+
+@pytest.mark.slow
+def test_the_line_for_several_processes_runs_on_data_in_the_published_form(folder, tmp_path):
+    line = next(line for line in README.splitlines() if line.startswith("torchrun "))
+    prepare([write_shapenet_car(tmp_path / "training_data", 8)], tmp_path / "set", format="shapenet-car", jobs=1)
+    # As it stands but for its size: two processes, a small model, three steps, and where the data are.
+    small = (
+        "--set training.steps=3 --set model.layers=1 --set model.channels=16 --set model.heads=2 --set model.slices=4"
+    )
+    recipe = tmp_path / "shapenet_car.toml"
+    recipe.write_text(re.sub("^epochs = .*$", "", (ROOT / "recipes" / "shapenet_car.toml").read_text(), flags=re.M))
+    command = line.replace("--nproc-per-node 4", "--nproc-per-node 2")
+    command = f"{command.replace('recipes/shapenet_car.toml', str(recipe))} {small} --set data.path={tmp_path / 'set'}"
+    bin = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": f"{bin}{os.pathsep}{os.environ['PATH']}"}
+    words = [*shlex.split(command), "--out", str(tmp_path / "run"), "--device", "cpu"]
+    result = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, env=environment)
+    assert result.returncode == 0, f"{command}\n{result.stderr}"
+    assert (tmp_path / "run" / "best.safetensors").is_file() or (tmp_path / "run" / "last.safetensors").is_file()
+
+
+def test_recipe_keys_are_documented_as_the_types_have_them():
+    spec = importlib.util.spec_from_file_location("recipe_keys", ROOT / "docs" / "recipe_keys.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert (ROOT / "docs" / "recipe.md").read_text() == made.page(), "run: python docs/recipe_keys.py"
+    for table, keys in {name: [key for key, *_ in made.keys(kind)] for name, kind in made.TABLES.items()}.items():
+        assert set(made.TABLES[table].model_fields) == set(keys)
+    assert all(meaning for kind in made.TABLES.values() for *_, meaning in made.keys(kind))
 
 
 def test_files_the_readme_shows_are_there():

@@ -39,14 +39,14 @@ DIMENSIONS = {"pointwise": (2, 3), "conv2d": (2,), "conv3d": (3,)}
 class TransolverConfig(Options):
     """The architecture: the recipe's `[model]`."""
 
-    kind: str = "transolver"
-    layers: PositiveInt = 8
-    channels: PositiveInt = 128
-    heads: PositiveInt = 8
+    kind: str = "transolver"  # others, with keys of their own: see CONTRIBUTING.md
+    layers: PositiveInt = 8  # blocks of attention and MLP
+    channels: PositiveInt = 128  # of a point's features
+    heads: PositiveInt = 8  # of attention; divides the channels
     slices: PositiveInt | tuple[PositiveInt, ...] = 64  # slice tokens per head: one number, or one a layer
-    mlp_ratio: PositiveInt = 1
-    dropout: float = Field(0.0, ge=0, lt=1)
-    activation: Literal["gelu", "relu", "silu", "tanh", "elu", "leaky_relu"] = "gelu"
+    mlp_ratio: PositiveInt = 1  # hidden channels of an MLP over the channels
+    dropout: float = Field(0.0, ge=0, lt=1)  # part of the attention left out in training
+    activation: Literal["gelu", "relu", "silu", "tanh", "elu", "leaky_relu"] = "gelu"  # of the MLPs
     projection: Literal["pointwise", "conv2d", "conv3d"] = "pointwise"  # for any points, or for structured meshes
     # Among learned slices or, as in the paper's ablations, fixed squares of a structured mesh or all points.
     attention: Literal["slices", "squares", "full"] = "slices"
