@@ -80,9 +80,8 @@ class Training(Table):
     final_divisor: PositiveFloat = 1e4  # OneCycle ends at its start / final_divisor
     clip: NonNegativeFloat = 0.1  # of the gradient's norm; 0 is none
     ema: Fraction = 0.0  # decay of the averaged weights; 0 is none
-    task: Literal["steady", "time", "rollout"] = (
-        "steady"  # one answer, an answer at each time asked for, or step by step
-    )
+    # One answer, an answer at each time asked for, or step by step.
+    task: Literal["steady", "time", "rollout"] = "steady"
     time_steps: PositiveInt = 1  # of the fields' channels, for tasks "time" and "rollout"
     unrolled: PositiveInt | None = None  # frames a step trains on, from a random start; all of a rollout unless said
     sampling: Literal["density", "rows"] = "rows"  # density: as prediction draws points; rows: any rows alike
