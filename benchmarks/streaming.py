@@ -9,6 +9,7 @@ the file. `--whole` reads the file with VTK for comparison. Prints one JSON docu
 
 import argparse
 import base64
+import itertools
 import json
 import subprocess
 import sys
@@ -154,7 +155,7 @@ def _blocks(file: IO[bytes], layers: Iterator[np.ndarray], size: int) -> None:
     packed: list[int] = []
     file.write(b"\0" * 8 * (3 + count))
     rest = b""
-    for layer in (*layers, None):
+    for layer in itertools.chain(layers, [None]):
         rest += b"" if layer is None else layer.tobytes()
         while len(rest) >= BLOCK or (layer is None and rest):
             block, rest = zlib.compress(rest[:BLOCK], 1), rest[BLOCK:]
@@ -187,7 +188,8 @@ from pathlib import Path
 import aerosurrogate.data.prepare, aerosurrogate.data.readers.drivaerml as reader
 from aerosurrogate.data.prepare import Task, convert
 from aerosurrogate.data.readers import Options
-def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def peak():  # ru_maxrss would count what the parent process held when this one was started
+    return 1024 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 before = peak()
 batch = reader.batches(Path(sys.argv[1]), Options())[0]
 shard = Path(sys.argv[1]) / "shard.safetensors"
@@ -199,8 +201,10 @@ print(json.dumps({"before": before, "peak": peak(), "seconds": use.ru_utime + us
 """
 WHOLE = """
 import json, resource, sys
+from pathlib import Path
 import pyvista as pv
-def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def peak():  # ru_maxrss would count what the parent process held when this one was started
+    return 1024 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 before = peak()
 grid = pv.read(sys.argv[1] + "/run_1/volume_1.vtu")
 use = resource.getrusage(resource.RUSAGE_SELF)
