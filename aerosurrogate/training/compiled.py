@@ -71,6 +71,7 @@ def agrees(objective: Objective, batch: Batch, time: Tensor | None, precision: A
 def _losses_and_slopes(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> Tensor:
     """The loss and the norm of its gradient; leaves no gradient behind."""
     objective.zero_grad(set_to_none=True)
+    torch.manual_seed(0)
     with precision():
         loss = objective(batch, time)["loss"]
     loss.backward()

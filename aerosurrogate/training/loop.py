@@ -172,12 +172,12 @@ class Trainer:
     def _update(self, batch: Batch) -> Launched:
         """Launch one step of the optimiser, without waiting for it."""
         t = self.recipe.training
-        torch.manual_seed(t.seed * 1_000_003 + self.step)  # what is random in a step (dropout) depends on nothing else
         self.model.train()
         seen, when = self._seen(batch)
         if not self.compiled:
             compile_where_it_pays(self.objective, seen, when, self._precision)
             self.compiled = True
+        torch.manual_seed(t.seed * 1_000_003 + self.step)  # what is random in a step (dropout) depends on nothing else
         rate = self.rate
         self.optimiser.zero_grad(set_to_none=True)
         with self._precision():
