@@ -95,6 +95,8 @@ class HeldOut:
             mesh.point_data[f"input_{name}"] = _column(values, vector=False)
         if case.surface.any():
             mesh.point_data["skin"] = case.surface.astype(np.uint8)
+            if case.normals is not None:
+                mesh.point_data["normal"] = _spatial(case.normals)
         plain = {"name": case.name, "step": step, "steps": self.steps, "dimension": case.dimensions}
         plain |= {"grid": case.grid, "fields": {name: self.true(name).shape[1] for name in self.predicted}}
         plain |= {"model": self.model, "dataset": self.dataset}
@@ -140,6 +142,7 @@ def read_held_out(path: Path) -> HeldOut:
             points=np.asarray(first.points, np.float32)[:, :d],
             surface=np.zeros(first.n_points, bool) if surface is None else surface,
             fields={name: joined(f"{name}_true", name) for name in names},
+            normals=np.asarray(first.point_data["normal"])[:, :d] if "normal" in first.point_data else None,
             cells=None if cells is None else np.asarray(cells, np.int32),
             grid=None if plain["grid"] is None else tuple(plain["grid"]),
         )
@@ -167,13 +170,24 @@ def triangles(case: Case, points: Array | None = None) -> NDArray[np.int64]:
     points = case.points if points is None else points
     found = Delaunay(points.astype(float)).simplices.astype(np.int64)
     if case.surface.any():
-        return found[~case.surface[found].all(axis=1)]
+        found = found[~case.surface[found].all(axis=1)]
+        return found if case.normals is None else found[~_behind_skin(case, points[found].mean(axis=1))]
     corners = points[found].astype(float)
     sides = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
     one, other = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
     doubled = np.abs(one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0])
     radius = sides.prod(axis=1) / (2 * np.maximum(doubled, np.finfo(float).tiny))
     return found[radius < WIDE * np.median(radius)]
+
+
+def _behind_skin(case: Case, places: Array) -> NDArray[np.bool_]:
+    """(n,) whether places (n, 2) lie behind the nearest point of the skin, that is in the body."""
+    from scipy.spatial import KDTree
+
+    assert case.normals is not None
+    skin, normals = case.points[case.surface], case.normals[case.surface]
+    nearest = KDTree(skin).query(places)[1]
+    return np.asarray(np.einsum("nd,nd->n", places - skin[nearest], normals[nearest]) < 0)
 
 
 def _unstructured(points: NDArray, cells: NDArray | None) -> Any:
