@@ -149,19 +149,22 @@ def bounds(
 ) -> dict[str, float | None]:
     """`cd_low`, `cd_high`, `cl_low`, `cl_high` around the best estimate; None where nothing can be said.
 
-    Beyond `inside` the range between the two routes belongs to the interval. `lift` is the silhouette over the
-    reference area.
+    Beyond `inside` either route may be the better one, and the interval is that around both. `lift` is the silhouette
+    over the reference area.
     """
-    none: dict[str, float | None] = dict.fromkeys(("cd_low", "cd_high", "cl_low", "cl_high"))
     if found is None or (mark == "outside" and DEVIATIONS * found.cd.deviation > LARGEST):
-        return none
+        return dict.fromkeys(("cd_low", "cd_high", "cl_low", "cl_high"))
     factor, half = math.exp(DEVIATIONS * found.cd.deviation), DEVIATIONS * found.cl.deviation * lift
-    low = {"cd": best["cd"] / factor, "cl": best["cl"] - half}
-    high = {"cd": best["cd"] * factor, "cl": best["cl"] + half}
-    for key in ("cd", "cl"):
-        both = (integrated[key],) if mark != "inside" else ()
-        none |= {f"{key}_low": min(low[key], *both, high[key]), f"{key}_high": max(high[key], *both, low[key])}
-    return none
+    drags, lifts = [best["cd"]], [best["cl"]]
+    if mark != "inside":
+        drags.append(max(integrated["cd"], 0.0))
+        lifts.append(integrated["cl"])
+    return {
+        "cd_low": min(drags) / factor,
+        "cd_high": max(drags) * factor,
+        "cl_low": min(lifts) - half,
+        "cl_high": max(lifts) + half,
+    }
 
 
 def strangeness(scores: Floats, growth: float) -> Floats:

@@ -95,7 +95,9 @@ def test_beyond_inside_both_routes_belong_to_it_and_what_cannot_be_said_is_not()
     assert inside["cl_high"] - inside["cl_low"] == pytest.approx(4 * intervals.DEVIATIONS * 0.02)
     near = bounds(size, best, whole, "near", 1.0)
     assert near["cd_low"] == pytest.approx(0.3 / math.exp(intervals.DEVIATIONS * 0.05))
-    assert (near["cd_high"], near["cl_low"]) == (0.5, -0.2)
+    assert near["cd_high"] == pytest.approx(0.5 * math.exp(intervals.DEVIATIONS * 0.05))
+    assert near["cl_low"] == pytest.approx(-0.2 - intervals.DEVIATIONS * 0.02)
+    assert bounds(size, best, {"cd": -0.1, "cl": 0.1}, "near", 1.0)["cd_low"] == 0
     lost = replace(size, cd=replace(size.cd, deviation=0.6))
     assert set(bounds(lost, best, whole, "outside", 1.0).values()) == {None}
     assert set(bounds(None, best, whole, "inside", 1.0).values()) == {None}
