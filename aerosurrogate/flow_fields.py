@@ -1,8 +1,9 @@
 """Fields around one design: what `predict` answers, and the file that holds it.
 
-The file is a VTU with everything on cells. `region` tells them apart: 0 the skin's own triangles (lines in 2D), 1 the
-surroundings, 2 the plane in the middle. Units, conditions and the coefficients stand in the field data, once for people
-(`units`, `cd`, `cl`, ...) and once as JSON (`aerosurrogate`), from which the same numbers come back.
+The file is a VTU with everything on cells, and on points as means of the cells about them. `region` tells cells apart:
+0 the skin's own triangles (lines in 2D), 1 the surroundings, 2 the plane in the middle. Units, conditions and the
+coefficients stand in the field data, once for people (`units`, `cd`, `cl`, ...) and once as JSON (`aerosurrogate`),
+from which the same numbers come back.
 """
 
 import json
@@ -33,7 +34,7 @@ FIGURES = (
     "reynolds", "model", "trust",
 )  # fmt: skip
 _KEY = "aerosurrogate"
-_CELL_TYPES = {(3, 1): 1, (3, 3): 5, (3, 4): 9, (3, 8): 11, (2, 1): 1, (2, 2): 3, (2, 3): 5, (2, 4): 9}  # VTK's
+_CELL_TYPES = {(3, 1): 1, (3, 3): 5, (3, 4): 9, (3, 8): 12, (2, 1): 1, (2, 2): 3, (2, 3): 5, (2, 4): 9}  # VTK's
 
 WHEELBASE = 0.6  # body lengths, about mid-length: where axle lifts are taken, as files do not say where axles are
 
@@ -117,7 +118,7 @@ class Region:
 
     code: int
     points: NDArray[np.float64]  # (n, d) m
-    cells: NDArray[np.int64]  # (m, k): vertices, triangles, quads or voxels
+    cells: NDArray[np.int64]  # (m, k): vertices, triangles, quads or hexahedra
     arrays: Arrays
 
 
@@ -143,8 +144,13 @@ class FlowFields:
         return arrays if "p" not in arrays else arrays | {"Cp": arrays["p"] / self.conditions.dynamic_pressure}
 
     def save(self, path: Path) -> None:
-        """Write the file."""
-        mesh = self.mesh()
+        """Write the file; as .vtp the skin alone."""
+        mesh = (self if path.suffix.lower() != ".vtp" else replace(self, around=())).mesh()
+        by_cell = mesh.copy(deep=False)
+        del by_cell.cell_data["region"]
+        mesh.point_data.update(by_cell.cell_data_to_point_data().point_data)  # regions share no points
+        if path.suffix.lower() == ".vtp":
+            mesh = _as_polygons(mesh, "faces" if self.body.dimension == 3 else "lines")
         self.sign(mesh)
         mesh.field_data["regions"] = [f"{code}: {words}" for code, words in enumerate(REGIONS)]
         mesh.field_data[_KEY] = [json.dumps(self._plain())]
@@ -281,6 +287,16 @@ class FlowFields:
             "uncertainty": None if self.uncertainty is None else asdict(self.uncertainty),
             "model": self.model,
         }
+
+
+def _as_polygons(mesh: Any, kind: str) -> Any:
+    """A grid of triangles ("faces") or of lines as a pyvista.PolyData, its arrays with it."""
+    import pyvista as pv
+
+    skin = pv.PolyData(mesh.points, **{kind: mesh.cells})
+    skin.point_data.update(mesh.point_data)
+    skin.cell_data.update(mesh.cell_data)
+    return skin
 
 
 def is_fields_file(mesh: Any) -> bool:

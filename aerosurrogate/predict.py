@@ -332,13 +332,17 @@ def predict(
 
 def _outputs(files: Sequence[str], out: Path) -> dict[str, Path]:
     """The file that each shape's fields go to."""
-    if out.suffix.lower() == ".vtu":
+    if out.suffix.lower() in (".vtu", ".vtp"):
         if len(files) > 1:
             remedy = f"give a folder, for example --out {out.with_suffix('')}"
             raise InputError(f"{len(files)} shapes do not fit one file", seen=f"--out {out}", remedy=remedy)
         return {files[0]: out}
     if out.suffix and not out.is_dir():
-        raise InputError("fields are written as .vtu", seen=f"--out {out}", remedy=f"--out {out.with_suffix('.vtu')}")
+        raise InputError(
+            "fields are written as .vtu, the skin alone as .vtp",
+            seen=f"--out {out}",
+            remedy=f"--out {out.with_suffix('.vtu')}",
+        )
     named: dict[str, Path] = {}
     for file in files:
         path = out / f"{_plain_name(file)}.vtu"

@@ -17,7 +17,9 @@ from aerosurrogate.mesh.distance import distance, inside
 from aerosurrogate.mesh.pattern import Pattern
 from aerosurrogate.mesh.surface import Surface
 
-POINTS = {2: 5000, 3: 8000}  # of the surroundings
+POINTS = 5000  # around a section
+CELLS = (40, 20, 18)  # around a body: along, across and up
+NEAR = 0.1  # body lengths: cells that far from a body's box are half as dense as those beside it
 WAKE = (70, 25)  # points along and across the wake of a section
 PLANE_CELLS = (200, 56)  # along and up
 ON_WALL = 1e-6  # body lengths: points nearer than this are on the skin
@@ -55,37 +57,40 @@ def cells(
                 "the grid does not fit the shape", seen="x".join(map(str, grid)), remedy=f"give --grid {shape}"
             )
         return [_outside(surface, stream, SURROUNDINGS, *lattice(low, high, grid))]
-    scaled = surface.transformed(np.eye(surface.dimension), np.zeros(surface.dimension), 1 / stream.length)
-    cloud = surroundings.around(box, scaled, POINTS[surface.dimension], _SEED)
-    points = cloud.points * stream.length
     if surface.dimension == 2:
+        scaled = surface.transformed(np.eye(2), np.zeros(2), 1 / stream.length)
+        points = surroundings.around(box, scaled, POINTS, _SEED).points * stream.length
         points = np.concatenate([points, _wake(stream)])
         points = points[np.all((points > low) & (points < high), axis=1)]
         return [_outside(surface, stream, SURROUNDINGS, *_triangulated(points, surface, low, high))]
-    places = Places(
-        points=points.astype(np.float32),
-        surface=np.zeros(len(points), dtype=bool),
-        normals=cloud.direction.astype(np.float32),
-        distance=(cloud.distance * stream.length).astype(np.float32),
-        conditions=stream,
-    )
-    around = QueryCells(SURROUNDINGS, points, np.arange(len(points))[:, None], places)
+    corners, hexahedra = lattice(low, high, CELLS)
+    for axis, (count, near, far) in enumerate(zip(CELLS, *surface.bounds, strict=True)):
+        even = np.linspace(low[axis], high[axis], count + 1)
+        corners[:, axis] = np.interp(corners[:, axis], even, graded(low[axis], high[axis], near, far, count, stream))
+    around = _outside(surface, stream, SURROUNDINGS, corners, hexahedra)
     flat, quads = lattice(low[[0, 2]], high[[0, 2]], PLANE_CELLS)
     upright = np.stack([flat[:, 0], np.zeros(len(flat)), flat[:, 1]], axis=1)
     return [around, _outside(surface, stream, PLANE, upright, quads)]
 
 
+def graded(low: float, high: float, near: float, far: float, count: int, stream: Conditions) -> Floats:
+    """(count + 1,) places from low to high, close to each other beside a body from near to far, wider away from it."""
+    x = np.linspace(low, high, 2001)
+    away = np.maximum(np.maximum(near - x, x - far), 0.0) / (NEAR * stream.length)
+    share = np.cumsum(1.0 / (1.0 + away))
+    return np.asarray(np.interp(np.linspace(0.0, 1.0, count + 1), (share - share[0]) / (share[-1] - share[0]), x))
+
+
 def lattice(low: Floats, high: Floats, shape: tuple[int, ...]) -> tuple[Floats, Ints]:
-    """Points and cells (quads or voxels) of a regular grid with `shape` cells between two corners."""
+    """Points and cells (quads or hexahedra) of a regular grid with `shape` cells between two corners."""
     sides = tuple(n + 1 for n in shape)
     points = surroundings.regular_grid(low, high, sides)
     index = np.arange(np.prod(sides)).reshape(sides)
     if len(shape) == 2:
         corners = [index[:-1, :-1], index[1:, :-1], index[1:, 1:], index[:-1, 1:]]
-    else:  # VTK's voxel: x runs fastest, then y, then z
-        corners = [
-            index[x : x + shape[0], y : y + shape[1], z : z + shape[2]] for z in (0, 1) for y in (0, 1) for x in (0, 1)
-        ]
+    else:  # once around below, once around above
+        around = ((0, 0), (1, 0), (1, 1), (0, 1))
+        corners = [index[x : x + shape[0], y : y + shape[1], z : z + shape[2]] for z in (0, 1) for x, y in around]
     return points, np.stack([c.ravel() for c in corners], axis=1)
 
 

@@ -89,7 +89,8 @@ def small_surrogate(dimensions: int) -> Surrogate:
 
 def ask_few_places(patch: pytest.MonkeyPatch) -> None:
     """Fewer cells around bodies, which tests of files and pictures have no use for."""
-    patch.setattr(query_cells, "POINTS", {2: 1500, 3: 800})
+    patch.setattr(query_cells, "POINTS", 1500)
+    patch.setattr(query_cells, "CELLS", (12, 8, 8))
     patch.setattr(query_cells, "PLANE_CELLS", (64, 18))
 
 

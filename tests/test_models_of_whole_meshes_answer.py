@@ -128,7 +128,8 @@ def test_centres_of_faces_carry_a_skin_too(name: str) -> None:
 
 @pytest.mark.parametrize("shape", ["naca2412", "section.dat"])
 def test_a_section_is_predicted_and_ranked(airfrans: Path, tmp_path: Path, shape: str, monkeypatch) -> None:
-    monkeypatch.setattr(query_cells, "POINTS", {2: 300, 3: 300})
+    monkeypatch.setattr(query_cells, "POINTS", 300)
+    monkeypatch.setattr(query_cells, "CELLS", (8, 6, 6))
     if shape.endswith(".dat"):
         points = read_surface("naca2412").points
         shape = str(tmp_path / shape)

@@ -85,6 +85,35 @@ def test_fields_file_gives_the_coefficients_of_the_shape(car, model, plain, fold
     assert np.allclose(mesh["Cp"] * q, mesh["p"], rtol=1e-5)
 
 
+def test_the_air_around_a_body_can_be_cut_and_traced(car, model, folder):
+    out = folder / "air.vtu"
+    predict([str(car)], out, StreamOptions(), model=model)
+    mesh = pv.read(out)
+    assert {"p", "Cp", "U", "wallShearStress"} <= set(mesh.point_data)
+    air = mesh.extract_cells(np.flatnonzero(mesh.cell_data["region"] == 1))
+    assert set(air.celltypes) == {pv.CellType.HEXAHEDRON}
+    sizes = air.compute_cell_sizes()["Volume"]
+    assert sizes.min() > 0
+    assert sizes.max() > 20 * sizes.min()  # fine beside the body, coarse away from it
+    box = np.ptp(np.asarray(air.points), axis=0).prod()
+    assert sizes.sum() == pytest.approx(box, rel=0.05)  # all of the box but the body
+    cut = air.slice("x", origin=air.center)
+    assert cut.n_cells > 50
+    assert np.isfinite(cut["U"]).all()
+    traced = air.streamlines("U", n_points=5, source_center=air.center, source_radius=0.5, max_length=2.0)
+    assert traced.n_points > 5
+
+
+def test_the_skin_alone_is_a_file_of_polygons(car, model, plain, folder):
+    out = folder / "skin.vtp"
+    predict([str(car)], out, StreamOptions(), model=model)
+    skin = pv.read(out)
+    assert isinstance(skin, pv.PolyData)
+    assert skin.n_cells == pv.read(car).n_cells
+    assert "Cp" in skin.point_data
+    same(row_of(out, model), plain, rel=1e-6)
+
+
 def test_the_order_of_points_and_faces_does_not_matter(car, model, plain, folder):
     mesh = pv.read(car).clean()
     random = np.random.default_rng(0)
