@@ -18,3 +18,12 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the folder ../shared/data, which is not part of the repository")
     return folder.resolve()
+
+
+@pytest.fixture(autouse=True)
+def _a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages go where a fresh process would send them: a command that an earlier test ran in this one set them."""
+    from aerosurrogate import console
+
+    monkeypatch.setattr(console, "_on_command_line", False)
+    monkeypatch.setattr(console, "_quiet", False)
