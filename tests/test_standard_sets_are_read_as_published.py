@@ -213,7 +213,7 @@ def test_values_that_are_not_finite_leave_out_that_sample_only(tmp_path):
 
 
 def test_every_format_the_command_offers_has_a_reader():
-    from aerosurrogate.cli import Format
+    from aerosurrogate.cli.data import Format
 
     assert {str(f) for f in Format} - {"auto"} == set(FORMATS) - {"dataset"}
     for format in FORMATS:

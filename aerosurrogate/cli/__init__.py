@@ -1,0 +1,32 @@
+"""The command line: parse, call the same-named function, print. Nothing heavy is imported before a command runs.
+
+Commands live by whom they serve: designs.py, data.py, training.py.
+"""
+
+import os
+import sys
+
+from aerosurrogate import console
+from aerosurrogate.cli import data, designs, training  # noqa: F401 - their commands register themselves
+from aerosurrogate.cli.app import app, debugging
+from aerosurrogate.errors import InputError
+
+__all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Entry point: exit 0 done, 1 a bug, 2 the user's input, 130 interrupted."""
+    try:
+        app()
+    except InputError as error:
+        if debugging():
+            raise
+        console.error(str(error))
+        sys.exit(2)
+    except SystemExit as end:  # Typer's for an interrupt has this code
+        if end.code != 130:
+            raise
+        # At once: a thread that is making a batch would abort the interpreter's own way out.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)
