@@ -45,7 +45,7 @@ def car(run_dir: Path) -> list[str]:
     for slant, measured in MEASURED.items():
         file = run_dir / "shapes" / f"ahmed_{slant:g}.stl"
         row = predicted(str(file), StreamOptions(speed=AHMED_SPEED))
-        truth = solved[file.stem]["reference"]["cd"]
+        truth = solved[f"{file.stem}_{AHMED_SPEED:g}ms"]["reference"]["cd"]
         beside = f"{truth:.3f} | {row['cd']:.3f} | {row['cd'] / truth - 1:+.1%}"
         lines.append(f"| {slant:g} | {measured:.3f} | {beside} | {row['trust']} |")
     return lines
