@@ -98,19 +98,19 @@ def choices_table(run_dir: Path) -> list[str]:
     """NACA 0012 at 10.18 degrees on the standard mesh, with what all three meshes share changed one at a time."""
     lines = ["| far field, chords | lines turn even at | Cl | Cd | converged |", "|---|---|---|---|---|"]
     stream = airfoils.air(REYNOLDS, 10.18)
-    standard, usual = airfoils.MESHES["standard"], cgrid.SPREAD
+    standard, usual = airfoils.MESHES["standard"], cgrid.EVEN_BEYOND
     design = Design("naca0012", "airfoil", {"kind": "naca4", "naca": "naca0012"}, stream)
     for far, spread in ((300.0, usual), (1000.0, usual), (4000.0, usual), (20000.0, usual), (4000.0, 5.0)):
         record = run_dir / f"far{far:g}_spread{spread:g}.json"
         if not record.exists():
-            airfoils.MESHES["standard"], cgrid.SPREAD = replace(standard, far=far), spread
+            airfoils.MESHES["standard"], cgrid.EVEN_BEYOND = replace(standard, far=far), spread
             with tempfile.TemporaryDirectory(dir=run_dir) as folder:
                 solution = airfoils.solve(design, Path(folder), "standard", cautious=False)
             write_json(record, solution.case.reference | {"reason": solution.reason})
         found = json.loads(record.read_text())
         figures = f"{found['cl']:.4f} | {found['cd']:.5f} | {found['reason'] or 'yes'}"
         lines.append(f"| {far:,.0f} | {spread:g} | {figures} |")
-    airfoils.MESHES["standard"], cgrid.SPREAD = standard, usual
+    airfoils.MESHES["standard"], cgrid.EVEN_BEYOND = standard, usual
     return lines
 
 

@@ -22,7 +22,7 @@ from aerosurrogate.conditions import FlowAxes, StreamOptions
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.simulate import cars, shapes
-from aerosurrogate.simulate.car_case import SETTINGS
+from aerosurrogate.simulate.car_case import MESHES
 from aerosurrogate.simulate.driver import Outcome, designs_of, simulate
 from aerosurrogate.simulate.spec import Design, read_spec
 from aerosurrogate.writing import replacing, write_json, write_text
@@ -63,7 +63,7 @@ def _finer(design: Design, run_dir: Path) -> dict[str, float]:
     if not record.exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        solution = cars.solve_body(design, cars.body_of(design), folder, SETTINGS["fine"])
+        solution = cars.solve_body(design, cars.body_of(design), folder, MESHES["fine"])
         write_json(record, solution.case.reference if solution.converged else {})
         shutil.rmtree(folder)
     return dict(json.loads(record.read_text()))

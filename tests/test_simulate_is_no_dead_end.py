@@ -17,7 +17,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.distance import distance
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.simulate import airfoils, cars, driver
-from aerosurrogate.simulate.car_case import SETTINGS, Settings
+from aerosurrogate.simulate.car_case import MESHES, MeshSettings
 from aerosurrogate.simulate.cgrid import Resolution
 
 needs_openfoam = pytest.mark.skipif(shutil.which("simpleFoam") is None, reason="needs OpenFOAM")
@@ -39,7 +39,7 @@ def solved(tmp_path_factory):
         patch.setitem(airfoils.MESHES, "fast", Resolution(28, 16, 28, far=100.0))
         for name, value in {"ITERATIONS": 150, "COARSE_ITERATIONS": 60, "FLAT_DRAG": 1.0}.items():
             patch.setattr(airfoils, name, value)
-        patch.setitem(SETTINGS, "fast", Settings(base_cell=0.4, average_from=40, iterations=50))
+        patch.setitem(MESHES, "fast", MeshSettings(base_cell=0.4, average_from=40, iterations=50))
         patch.setattr(cars, "unsteadiness", lambda *_: "")
         outcomes = [
             driver.solve_task(driver.Task(d, "fast", folder / d.family, driver.digest(d, "fast"), d.family == "car"))

@@ -107,8 +107,8 @@ def test_histories_of_restarts_are_joined_and_a_line_under_way_left_out(tmp_path
     history = openfoam.history(tmp_path)
     assert history["Time"].tolist() == [1, 2, 3]
     assert history["Cd"].tolist() == [0.1, 0.3, 0.5]
-    assert openfoam.spread(history["Cl"], 2) == pytest.approx(0.2)
-    assert openfoam.spread(history["Cl"], 4) == np.inf
+    assert openfoam.swing(history["Cl"], 2) == pytest.approx(0.2)
+    assert openfoam.swing(history["Cl"], 4) == np.inf
     assert openfoam.drift(history["Cl"], 2) == pytest.approx(0.2)
 
 

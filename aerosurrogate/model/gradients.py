@@ -63,7 +63,7 @@ class LeanFinish(torch.autograd.Function):
         block: "Block",
     ) -> Tensor:
         y, hidden = torch.empty_like(x), weight1.new_empty(*x.shape[:-1], len(weight1))
-        u = block.attention.spread(x, w, ready)
+        u = block.attention.deslice(x, w, ready)
         torch.addmm(bias1, normalised(u).to(weight1.dtype).flatten(0, 1), weight1.T, out=hidden.flatten(0, 1))
         ctx.save_for_backward(x, w, ready, hidden, weight1, weight2)
         ctx.block = block
@@ -79,7 +79,7 @@ class LeanFinish(torch.autograd.Function):
             active = ctx.block.mlp.activation(hidden)
         dhidden = torch.autograd.grad(active, hidden, dout @ weight2)[0]  # [B*n, C*mlp_ratio]
         dweight2, dbias2 = dout.T @ active.detach(), dout.sum(0)
-        u = ctx.block.attention.spread(x, w, ready)
+        u = ctx.block.attention.deslice(x, w, ready)
         z, mean, rstd = torch.native_layer_norm(u, u.shape[-1:], None, None, NORM_EPSILON)
         dweight1, dbias1 = dhidden.T @ z.to(weight1.dtype).flatten(0, 1), dhidden.sum(0)
         du = _norm_gradient((dhidden @ weight1).view_as(u), u, mean, rstd).add_(dy)

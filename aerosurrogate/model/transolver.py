@@ -173,14 +173,14 @@ class PhysicsAttention(nn.Module):
         return F.dropout(F.softmax(scores, dim=-1), self.dropped) @ value
 
     def ready(self, tokens: Tensor) -> Tensor:
-        """Mixed tokens [B, H, M, D] as `spread` takes them: in the folded order already projected, [B, H * M, C]."""
+        """Mixed tokens [B, H, M, D] as `deslice` takes them: in the folded order already projected, [B, H * M, C]."""
         if not self.folded:
             return tokens
         weight = self.out.weight.unflatten(1, (self.heads, -1))  # [C, H, D]
         # A point's weights sum to one in each head, so a share of the bias in every token adds up to the bias.
         return (torch.einsum("bhmd,chd->bhmc", tokens, weight) + self.out.bias / self.heads).flatten(1, 2)
 
-    def spread(self, x: Tensor, w: Tensor | None, ready: Tensor) -> Tensor:
+    def deslice(self, x: Tensor, w: Tensor | None, ready: Tensor) -> Tensor:
         """The points x [B, n, C] with what each receives from the tokens added."""
         if self.folded:
             assert w is not None
@@ -262,7 +262,7 @@ class Block(nn.Module):
         if folded is not None and lean and not self.attention.dropped:
             out = (parameter.to(folded.hidden[0].dtype) for parameter in (self.mlp.out.weight, self.mlp.out.bias))
             return cast(Tensor, LeanFinish.apply(x, w, ready, *folded.hidden, *out, self))
-        x = self.attention.spread(x, w, ready)
+        x = self.attention.deslice(x, w, ready)
         if folded is None:
             return x + self.mlp(self.norm(x))
         return x + self.mlp.out(self.mlp.activation(F.linear(normalised(x), *folded.hidden)))

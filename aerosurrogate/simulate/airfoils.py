@@ -169,7 +169,7 @@ def _run(
 def _movement(history: dict[str, Array]) -> tuple[int, float, float]:
     """How far lift and drag move over the last iterations, and over how many: the slower a case, the more."""
     window = max(WINDOW, len(history["Cl"]) // 8)
-    return window, openfoam.spread(history["Cl"], window), openfoam.spread(history["Cd"], window)
+    return window, openfoam.swing(history["Cl"], window), openfoam.swing(history["Cd"], window)
 
 
 def _flat(history: dict[str, Array]) -> bool:

@@ -30,7 +30,7 @@ FEATURE_ANGLE = 140  # degrees between faces below which an edge is snapped to
 
 
 @dataclass(frozen=True)
-class Settings:
+class MeshSettings:
     base_cell: float  # sizes
     average_from: int  # iteration before which none is averaged
     iterations: int  # at most
@@ -47,7 +47,7 @@ class Settings:
         """Sizes."""
         return self.base_cell / 2**self.skin_level
 
-    def cautious(self) -> Settings:
+    def cautious(self) -> MeshSettings:
         """Safer: smaller steps, and longer before the average begins."""
         return replace(self, average_from=self.average_from * 4 // 3, relax_u=0.7, relax_p=0.7, relax_k=0.5)
 
@@ -56,10 +56,10 @@ class Settings:
 # 0.215 and 0.255 on three placements, with 0.15 and 0.13 it is 0.200 and 0.201; the estate's 0.277 and 0.260, and 0.277
 # with 0.13. Steps of 0.9 for the velocity let the estate's wake wander for 350 iterations (0.25 at the 80th, 0.28 from
 # the 200th on): whoever stops early finds two states. Steps of 0.95 settle within 150 to 200.
-SETTINGS: dict[Fidelity, Settings] = {
-    "fast": Settings(0.24, 130, 400),
-    "standard": Settings(0.15, 150, 500),
-    "fine": Settings(0.11, 200, 600),
+MESHES: dict[Fidelity, MeshSettings] = {
+    "fast": MeshSettings(0.24, 130, 400),
+    "standard": MeshSettings(0.15, 150, 500),
+    "fine": MeshSettings(0.11, 200, 600),
 }
 
 
@@ -69,7 +69,9 @@ def size_of(surface: Surface, area: float) -> float:
     return float(max(long, 3 * np.sqrt(area), 0.9 * wide))
 
 
-def lattice(surface: Surface, settings: Settings, size: float, *, ground: bool, half: bool, place: Floats) -> Floats:
+def lattice(
+    surface: Surface, settings: MeshSettings, size: float, *, ground: bool, half: bool, place: Floats
+) -> Floats:
     """Corners (2, 3) of the background mesh, m, for one placement of its cells against the body.
 
     `place` (3,), each in [0, 1): by so much of a base cell the mesh lies further along the flow, and by so much of a
@@ -94,7 +96,7 @@ def write_case(
     folder: Path,
     surface: Surface,
     conditions: Conditions,
-    settings: Settings,
+    settings: MeshSettings,
     *,
     half: bool,
     area: float,
@@ -155,7 +157,7 @@ _FEATURES = {
 }
 
 
-def _snappy(surface: Surface, corners: Floats, size: float, settings: Settings) -> dict[str, Any]:
+def _snappy(surface: Surface, corners: Floats, size: float, settings: MeshSettings) -> dict[str, Any]:
     low, high = surface.bounds
     boxes = {}
     for level, (ahead, beside, behind, above) in BOXES:
@@ -233,7 +235,7 @@ def _snappy(surface: Surface, corners: Floats, size: float, settings: Settings) 
     }
 
 
-def _control(conditions: Conditions, settings: Settings, area: float) -> dict[str, Any]:
+def _control(conditions: Conditions, settings: MeshSettings, area: float) -> dict[str, Any]:
     """Run control, with forces every iteration and means over the later part."""
     average = {"mean": True, "prime2Mean": False, "base": "iteration", "window": WINDOW, "windowType": "approximate"}
     return {
@@ -303,7 +305,7 @@ _SCHEMES = {
 }
 
 
-def _solution(settings: Settings) -> dict[str, Any]:
+def _solution(settings: MeshSettings) -> dict[str, Any]:
     smooth = {"solver": "smoothSolver", "smoother": "symGaussSeidel", "tolerance": 1e-10, "relTol": 0.1}
     return {
         "solvers": {

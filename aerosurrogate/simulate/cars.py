@@ -25,7 +25,7 @@ from aerosurrogate.mesh.surface import Floats, Surface
 from aerosurrogate.mesh.surroundings import usual_region
 from aerosurrogate.simulate import openfoam as foam
 from aerosurrogate.simulate import shapes
-from aerosurrogate.simulate.car_case import SETTINGS, WINDOW, Settings, write_case
+from aerosurrogate.simulate.car_case import MESHES, WINDOW, MeshSettings, write_case
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution
 
 METHOD = 3  # raised with every change of mesh or solver that moves results: no folder mixes two
@@ -35,7 +35,7 @@ SPEED = (15.0, 45.0)  # m/s
 KEPT_CELLS = 24_000  # of the solver's cells in the region around the body, a random subset
 # What ends a run early: iterations, of the drag, of 1, and iterations at least (a wake takes long to settle).
 FLAT_WINDOW, FLAT_DRAG, FLAT_LIFT, FLAT_FROM = 50, 0.003, 0.003, 110
-DRIFT, SPREAD = 0.01, 0.05  # of the mean drag, over the iterations averaged: what counts as converged
+DRIFT, SCATTER = 0.01, 0.05  # of the mean drag, over the iterations averaged: what counts as converged
 COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
 _AXES = FlowAxes.parse()
 
@@ -93,7 +93,7 @@ def solve(design: Design, folder: Path, fidelity: Fidelity = "standard", cautiou
     Where the design asks for several placements of the mesh, the flow is that of the first, and the coefficients are
     means over those that settled; `cd_spread` is the standard deviation of their drag.
     """
-    settings = SETTINGS[fidelity].cautious() if cautious else SETTINGS[fidelity]
+    settings = MESHES[fidelity].cautious() if cautious else MESHES[fidelity]
     surface = body_of(design)
     first = solve_body(design, surface, folder, settings)
     found = [first.case.reference]
@@ -128,7 +128,7 @@ def body_of(design: Design) -> Surface:
     return surface.transformed(body.rotation, -body.rotation @ body.origin)
 
 
-def solve_body(design: Design, surface: Surface, folder: Path, settings: Settings, placement: int = 0) -> Solution:
+def solve_body(design: Design, surface: Surface, folder: Path, settings: MeshSettings, placement: int = 0) -> Solution:
     """Solve the flow around closed pieces given in the car's frame."""
     half = is_mirror_symmetric(surface)
     area = frontal_area(surface)
@@ -169,9 +169,9 @@ def unsteadiness(drag: Floats, since: int) -> str:
     drag = drag[min(max(since, len(drag) - WINDOW), len(drag) - FLAT_WINDOW) :]
     half = len(drag) // 2
     mean = abs(drag.mean())
-    drift, spread = abs(drag[half:].mean() - drag[:half].mean()) / mean, drag.std() / mean
-    if not (drift < DRIFT and spread < SPREAD):  # also where they are not numbers
-        return f"drag not steady: drifts by {drift:.1%}, varies by {spread:.1%}"
+    drift, scatter = abs(drag[half:].mean() - drag[:half].mean()) / mean, drag.std() / mean
+    if not (drift < DRIFT and scatter < SCATTER):  # also where they are not numbers
+        return f"drag not steady: drifts by {drift:.1%}, varies by {scatter:.1%}"
     return ""
 
 

@@ -21,7 +21,7 @@ from aerosurrogate.simulate import openfoam
 
 Array = np.ndarray
 BLUNT = 0.03  # chords: the thickest trailing edge that is closed
-SPREAD = 1.0  # distance in zeta at which lines turn to even steps; nearer they are those of the mapping: orthogonal
+EVEN_BEYOND = 1.0  # distance in zeta at which lines turn to even steps; nearer they are the mapping's: orthogonal
 
 
 @dataclass(frozen=True)
@@ -180,11 +180,11 @@ def _lines(base: Array, height: Array, resolution: Resolution) -> Array:
     reach = (0.1 * np.abs(base))[:, None]
     shift = -np.tan(_lean(base))[:, None] * reach * (1 - np.exp(-distance / reach))
     # Far out, the clusters of lines at nose and trailing edge spread into even steps.
-    spread = distance**2 / (distance**2 + SPREAD**2)
+    evened = distance**2 / (distance**2 + EVEN_BEYOND**2)
     spacing = np.log(np.diff(base.real))
     even = np.exp(gaussian_filter1d(spacing, resolution.side / 5, mode="nearest"))
     even = np.concatenate([[0.0], np.cumsum(even)]) * np.ptp(base.real) / even.sum() + base.real[0]
-    across = (1 - spread) * (base.real[:, None] + shift) + spread * even[:, None]
+    across = (1 - evened) * (base.real[:, None] + shift) + evened * even[:, None]
     return across + 1j * (base.imag[:, None] + distance)
 
 

@@ -219,7 +219,7 @@ def history(case: Path, name: str = "forceCoeffs") -> dict[str, Array]:
     return {n: table[:, i] for i, n in enumerate(names)}
 
 
-def spread(series: Array, window: int) -> float:
+def swing(series: Array, window: int) -> float:
     """Largest minus smallest value of the last `window` entries; inf when there are fewer or one is not finite."""
     tail = series[-window:]
     return float(np.ptp(tail)) if len(tail) == window and np.isfinite(tail).all() else np.inf

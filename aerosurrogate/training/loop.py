@@ -243,15 +243,15 @@ class Trainer:
         )
         objective = Objective(model, self.cases.scaling, self.recipe.training, self.objective.group)
         objective = objective.to(self.own.device).eval()
-        spread = self.recipe.training.shard_points
-        mine = range(len(batches.names)) if spread else range(self.own.rank, len(batches.names), self.own.count)
+        shared = self.recipe.training.shard_points
+        mine = range(len(batches.names)) if shared else range(self.own.rank, len(batches.names), self.own.count)
         total = torch.zeros(1, device=self.own.device)
         total = total.to(wide(total))
         for number in mine:
             if self.stopped and self.own.count == 1:
                 return math.nan
             total += objective(self._share(batches.make(number * batches.repeats)), None)["loss"].to(total.dtype)
-        return (total if spread else self.own.sum(total)).item() / len(batches.names)
+        return (total if shared else self.own.sum(total)).item() / len(batches.names)
 
     def _checkpoint(self) -> None:
         if not self.own.first:

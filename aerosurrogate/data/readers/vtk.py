@@ -97,7 +97,7 @@ class _Splits(_Table):
     test: list[str] | None = None
 
 
-class Settings(_Table):
+class FolderSettings(_Table):
     """What `dataset.toml` may say."""
 
     surface: str | None = None
@@ -111,12 +111,12 @@ class Settings(_Table):
     splits: _Splits = _Splits()
 
 
-def settings_of(source: Path) -> Settings:
+def settings_of(source: Path) -> FolderSettings:
     path = _home(source) / SETTINGS
     try:
-        return Settings(**tomllib.loads(path.read_text(encoding="utf-8")))
+        return FolderSettings(**tomllib.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        return Settings()
+        return FolderSettings()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not valid TOML", seen=error) from None
     except ValidationError as error:
@@ -196,7 +196,7 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     return flow_case(name, body.in_model_frame(), skin, around, conditions, reference=reference, notes=notes)
 
 
-def arrays_of(settings: Settings, there: Iterable[str]) -> dict[str, str]:
+def arrays_of(settings: FolderSettings, there: Iterable[str]) -> dict[str, str]:
     """The arrays of a file by our names: as the settings say, else those whose own names tell what they are."""
     return settings.arrays if settings.arrays is not None else recognised(there)
 
@@ -227,7 +227,7 @@ def lengths_in(home: Path) -> tuple[float, ...]:
     return tuple(lengths)
 
 
-def _refuse_missing(path: Path, settings: Settings, surface: Surface, found: Mapping[str, Any]) -> None:
+def _refuse_missing(path: Path, settings: FolderSettings, surface: Surface, found: Mapping[str, Any]) -> None:
     """All arrays that the settings name must be there; without settings, at least one that we know."""
     missing = [theirs for ours, theirs in (settings.arrays or {}).items() if ours not in found]
     if missing or not found:
@@ -238,7 +238,7 @@ def _refuse_missing(path: Path, settings: Settings, surface: Surface, found: Map
         )
 
 
-def _table(home: Path, settings: Settings) -> dict[str, dict[str, Any]]:
+def _table(home: Path, settings: FolderSettings) -> dict[str, dict[str, Any]]:
     """Rows of the table of cases by name, numbers as numbers."""
     if settings.table is None:
         return {}
@@ -271,7 +271,7 @@ def _skin(body: Body, names: Mapping[str, str]) -> Points:
     return at_faces(moved, turned) if by_face else at_vertices(moved, turned)
 
 
-def _air(path: Path, body: Body, settings: Settings, metres: float, keep: int) -> Points:
+def _air(path: Path, body: Body, settings: FolderSettings, metres: float, keep: int) -> Points:
     """The air of a volume file in the model's frame: at the centres of cells if arrays are by cell, else at points.
 
     A VTU of more than `keep` cells around a 3D body is streamed, and thinned to so many.

@@ -63,12 +63,12 @@ class Summing(nn.Module):
         """What the points x [B, N, C] add to the sums."""
         raise NotImplementedError
 
-    def spread(self, x: Tensor, sums: Tensor) -> Tensor:
+    def update(self, x: Tensor, sums: Tensor) -> Tensor:
         """Updates [B, n, C] of any points x [B, n, C]."""
         raise NotImplementedError
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        return self.spread(x, self.reduce(x, mask))
+        return self.update(x, self.reduce(x, mask))
 
 
 class Block(nn.Module):
@@ -91,7 +91,7 @@ class Block(nn.Module):
         return cast(Summing, self.mixing).reduce(self.norm1(x), None)
 
     def decode(self, x: Tensor, inputs: Tensor, sums: Tensor) -> Tensor:
-        return self.finish(x, inputs, cast(Summing, self.mixing).spread(self.norm1(x), sums))
+        return self.finish(x, inputs, cast(Summing, self.mixing).update(self.norm1(x), sums))
 
 
 class Blocks(Model):

@@ -26,7 +26,7 @@ class GalerkinAttention(Summing):
         counts = there.sum(1)[:, None, None, None].expand(-1, self.heads, k.shape[-1], 1)
         return torch.cat([k.mT @ v, counts], dim=-1)  # [B, H, D, D + 1]
 
-    def spread(self, x: Tensor, sums: Tensor) -> Tensor:
+    def update(self, x: Tensor, sums: Tensor) -> Tensor:
         q = split(self.project(x).chunk(3, dim=-1)[0], self.heads)
         return self.out(joined(q @ (sums[..., :-1] / sums[..., -1:])))
 

@@ -26,7 +26,7 @@ class LinearAttention(Summing):
         k = masked(k.softmax(-1), None if mask is None else mask[:, None])
         return torch.cat([k.mT @ v, k.sum(2)[..., None]], dim=-1)  # [B, H, D, D + 1]
 
-    def spread(self, x: Tensor, sums: Tensor) -> Tensor:
+    def update(self, x: Tensor, sums: Tensor) -> Tensor:
         q = split(self.project(x).chunk(3, dim=-1)[0], self.heads).softmax(-1)
         given = q @ sums  # [B, H, n, D + 1]
         return self.out(joined(given[..., :-1] / given[..., -1:].clamp_min(1e-6)))

@@ -29,7 +29,7 @@ class SliceSums(Summing):
         give = masked(self.give(k).softmax(-1), None if mask is None else mask[:, None])  # [B, H, N, M]
         return torch.cat([give.mT @ v, give.sum(2)[..., None]], dim=-1)  # [B, H, M, D + 1]
 
-    def spread(self, x: Tensor, sums: Tensor) -> Tensor:
+    def update(self, x: Tensor, sums: Tensor) -> Tensor:
         q = split(self.project(x).chunk(3, dim=-1)[0], self.heads)
         tokens = sums[..., :-1] / (sums[..., -1:] + 1e-5)
         return self.out(joined(self.take(q).softmax(-1) @ tokens))

@@ -57,7 +57,7 @@ class AdaptiveSlices(Summing):
         v = split(self.values(x), self.heads)
         return self.summed(v, self.weights(v), mask)
 
-    def spread(self, x: Tensor, sums: Tensor) -> Tensor:
+    def update(self, x: Tensor, sums: Tensor) -> Tensor:
         return self.out(joined(self.weights(split(self.values(x), self.heads)) @ self.mixed(sums)))
 
 
