@@ -15,18 +15,19 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from aerosurrogate import console, flow_fields, ranking
+from aerosurrogate import console, flow_fields
 from aerosurrogate.conditions import StreamOptions
-from aerosurrogate.decision import Suggestion, decide, stranger
+from aerosurrogate.decision.decide import Suggestion, decide, stranger
+from aerosurrogate.decision.known import Known, matched, read_known
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields, Row, column, interval
-from aerosurrogate.known import Known, matched, read_known
 from aerosurrogate.mesh import coordinates
 from aerosurrogate.mesh.load import load
 from aerosurrogate.parallel import expanded, in_batches, workers
 from aerosurrogate.predict import Predictor
 from aerosurrogate.predict_many import predict_many
 from aerosurrogate.pressure_files import holds_pressure, read_solved
+from aerosurrogate.trust.agreement import compare, in_words, read_truth
 
 GEOMETRY = (".stl", *coordinates.SUFFIXES)  # formats that hold no fields
 COLUMNS = (
@@ -94,7 +95,7 @@ class Ranking:
             self.suggested += asked
         self.suggested = sorted(self.suggested, key=lambda s: -s.gain)[:suggest]
         self.reference = reference_of(list(self.designs.values()), self.rows, settings)
-        self.comparison = ranking.compare(self.rows, self.truth) if self.truth else {}
+        self.comparison = compare(self.rows, self.truth) if self.truth else {}
 
     def kinds(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
         """Rows of bodies and rows of sections, each in their order."""
@@ -124,7 +125,7 @@ class Ranking:
                 strangers = "outside what the model has seen: to be solved, not compared"
                 console.table(f"{title}: {strangers}" if title else strangers, *self._table(far), results=True)
         if self.comparison:
-            console.note(agreement(self.comparison))
+            console.note(in_words(self.comparison))
         if self.suggested:
             names = ", ".join(f"{s.name} ({1000 * s.gain:.1f})" for s in self.suggested)
             console.note(f"solve next, by how many counts the choice is expected to be better for it: {names}")
@@ -202,7 +203,7 @@ def coeffs(
     `baseline` is a file that all are compared with, `known` where solved values are, `suggest` how many to solve next.
     """
     table = truth is not None and not truth.is_dir() and truth.suffix.lower() not in (".foam", ".vtu", ".vtp", ".vtk")
-    true = ranking.read_truth(truth) if truth is not None and table else {}
+    true = read_truth(truth) if truth is not None and table else {}
     simulated = {} if truth is None or table else read_known([truth], settings.stream)
     if sort.lstrip("-") not in COLUMNS:
         raise InputError("no such column to sort by", seen=sort, remedy=f"give --sort with one of {', '.join(COLUMNS)}")
@@ -348,20 +349,3 @@ def show_notes(rows: Sequence[Row], most: int | None) -> None:
         console.note(f"{who}: {text}")
     if most is not None and len(holds) > most:
         console.note(f"{len(holds) - most} more notes: --notes shows them, --json and the report hold them")
-
-
-def agreement(comparison: dict[str, Any]) -> str:
-    lines = []
-    for key, value in comparison["spearman"].items():
-        if key.endswith("_interval") or value is None:
-            continue
-        low, high = comparison["spearman"][f"{key}_interval"]
-        lines.append(
-            f"{key} against the truth of {comparison['compared']} designs: "
-            f"Spearman {value:.3f} (95 % interval {low:.3f} to {high:.3f}), Kendall {comparison['kendall'][key]:.3f}, "
-            f"mean relative error {comparison['relative_error'][key]:.1%}"
-        )
-        if key == "cd":
-            best = ", ".join(f"{n} of {k}" for k, n in comparison["best"][key].items())
-            lines[-1] += f", truly best among the predicted best: {best}"
-    return "\n".join(lines) or "too few designs to compare with the truth"

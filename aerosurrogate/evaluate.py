@@ -17,19 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate import console, intervals, trust
+from aerosurrogate import console
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.native import body_origin
 from aerosurrogate.data.sampling import Sampling, drawn
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.held_out import HeldOut
-from aerosurrogate.intervals import Sample
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.model.interface import States
 from aerosurrogate.model_frame import sample
-from aerosurrogate.ranking import bootstrap, spearman
 from aerosurrogate.surrogate import CHUNK, Surrogate
+from aerosurrogate.trust import familiarity, intervals
+from aerosurrogate.trust.agreement import bootstrap, spearman
+from aerosurrogate.trust.intervals import Sample
 from aerosurrogate.writing import replacing, write_json
 
 SMALLEST_LIFT = 0.1
@@ -47,7 +48,7 @@ class Evaluation:
     figures: dict[str, float] = field(default_factory=dict)
     intervals: dict[str, list[float]] = field(default_factory=dict)
     paper: dict[str, float] = field(default_factory=dict)
-    evidence: dict[str, trust.Evidence] = field(default_factory=dict)  # by case
+    evidence: dict[str, familiarity.Evidence] = field(default_factory=dict)  # by case
 
     def document(self) -> dict[str, Any]:
         return {
@@ -115,7 +116,7 @@ def evaluate(
 
 def evaluate_case(
     surrogate: Surrogate, dataset: Dataset, name: str, seed: int = 0
-) -> tuple[dict[str, Any], trust.Evidence | None, HeldOut]:
+) -> tuple[dict[str, Any], familiarity.Evidence | None, HeldOut]:
     """One case: its metrics, what it shows of itself for trust, and the answers."""
     case = dataset.case(name).whole()
     places = Places.of(case)
@@ -198,24 +199,26 @@ def coefficient_errors(
     return row
 
 
-def _evidence(surrogate: Surrogate, case: Case, states: States | None, row: dict[str, Any]) -> trust.Evidence | None:
+def _evidence(
+    surrogate: Surrogate, case: Case, states: States | None, row: dict[str, Any]
+) -> familiarity.Evidence | None:
     features = None if states is None else surrogate.features(states)
     if features is None or case.conditions is None or case.normals is None or case.areas is None:
         return None
     stream, skin, ratio = case.conditions, case.surface, row.get("area_over_silhouette", 1.0)
     head, whole = ({k: row[f"{k}_{route}"] * ratio for k in ("cd", "cl") if f"{k}_{route}" in row} for route in ROUTES)
-    return trust.evidence(
+    return familiarity.evidence(
         features, stream.reynolds, stream, case.points[skin], case.normals[skin], case.areas[skin], head, whole
     )
 
 
-def _bounds(surrogate: Surrogate, evidence: trust.Evidence, row: dict[str, Any]) -> dict[str, float | None]:
+def _bounds(surrogate: Surrogate, evidence: familiarity.Evidence, row: dict[str, Any]) -> dict[str, float | None]:
     """The 90 % intervals of cd and cl."""
     assert surrogate.trust is not None
     assert surrogate.calibration is not None
     best = {key: row[f"{key}_{route}"] for key, route in surrogate.card["routes"].items()}
     whole = {key: row.get(f"{key}_integrated", best[key]) for key in best}
-    mark = trust.judge(surrogate.trust, evidence).mark
+    mark = familiarity.judge(surrogate.trust, evidence).mark
     found = intervals.uncertainty(surrogate.calibration, surrogate.trust, evidence)
     return intervals.bounds(found, best, whole, mark, 1 / row["area_over_silhouette"])
 

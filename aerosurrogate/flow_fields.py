@@ -16,13 +16,14 @@ from typing import Any, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate import __version__, forces, intervals
+from aerosurrogate import __version__, forces
 from aerosurrogate.body import Body
 from aerosurrogate.conditions import Conditions
 from aerosurrogate.errors import InputError
-from aerosurrogate.intervals import Uncertainty
 from aerosurrogate.mesh.surface import Surface
-from aerosurrogate.trust import Mark, Verdict
+from aerosurrogate.trust import intervals
+from aerosurrogate.trust.familiarity import Mark, Verdict
+from aerosurrogate.trust.intervals import Uncertainty
 from aerosurrogate.writing import replacing
 
 SKIN, SURROUNDINGS, PLANE = 0, 1, 2

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate import console, intervals, query_cells, trust
+from aerosurrogate import console, query_cells
 from aerosurrogate.body import Body, set_in_stream
 from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.case import field_spec
@@ -30,6 +30,7 @@ from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.write import in_space, write_mesh
 from aerosurrogate.model_frame import in_place, known_stream, sample, skin_places, usual_stream, what_the_model_cannot
 from aerosurrogate.parallel import each, expanded, own_device, workers
+from aerosurrogate.trust import familiarity, intervals
 
 if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
     from aerosurrogate.evaluate import Evaluation
@@ -361,13 +362,13 @@ def judged(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> Fl
     if surrogate.trust is None or surrogate.features(prepared.states) is None:
         return fields
     shown = evidence(surrogate, prepared, fields)
-    verdict = trust.judge(surrogate.trust, shown)
+    verdict = familiarity.judge(surrogate.trust, shown)
     if surrogate.calibration is None:
         return fields.judged(verdict)
     return fields.judged(verdict, intervals.uncertainty(surrogate.calibration, surrogate.trust, shown))
 
 
-def evidence(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> trust.Evidence:
+def evidence(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> familiarity.Evidence:
     """What a design shows of itself."""
     features = surrogate.features(prepared.states)
     assert features is not None
@@ -375,7 +376,7 @@ def evidence(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> 
     # Corners count for the extents, faces for the areas.
     corners = np.zeros_like(surface.points)
     row = fields.row()
-    return trust.evidence(
+    return familiarity.evidence(
         features,
         prepared.conditions.reynolds,
         prepared.stream,

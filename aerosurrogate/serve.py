@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from aerosurrogate import console, pages
+from aerosurrogate import console, report
 from aerosurrogate.coeffs import CoeffsOptions, Ranking, coeffs
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
@@ -137,10 +137,10 @@ class _Handler(BaseHTTPRequestHandler):
             raise RefusedError(HTTPStatus.FORBIDDEN, "another page's request")
 
     def _page(self, _: str) -> None:
-        self._send(pages.text("serve.html"), "text/html; charset=utf-8")
+        self._send(report.text("serve.html"), "text/html; charset=utf-8")
 
     def _report(self, _: str) -> None:
-        from aerosurrogate.report import page
+        from aerosurrogate.report.page import page
 
         if self.server.workshop.ranking is None:
             raise RefusedError(HTTPStatus.NOT_FOUND, "nothing ranked yet")

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from aerosurrogate import console
-from aerosurrogate.chances import SURE
 from aerosurrogate.coeffs import CoeffsOptions, Ranking, coeffs, percent
 from aerosurrogate.conditions import StreamOptions
+from aerosurrogate.decision.chances import SURE
+from aerosurrogate.decision.known import Known
 from aerosurrogate.errors import InputError
-from aerosurrogate.known import Known
 from aerosurrogate.writing import alone_in, write_json, write_text
 
 Solver = Callable[[str, Path, StreamOptions], dict[str, float]]  # a shape, where to leave files, the stream -> cd, cl
@@ -255,7 +255,7 @@ def _kept(out: Path, files: Sequence[str], settings: CoeffsOptions, solver: str 
 
 
 def _write(result: Study, out: Path) -> None:
-    from aerosurrogate.report import write_report
+    from aerosurrogate.report.page import write_report
 
     write_text(out / "ranking.csv", result.ranking.csv_text())
     path = "".join(f"<li>{html.escape(line)}</li>" for line in result.path())

@@ -49,7 +49,7 @@ class Surrogate:
     task: str = "steady"
     time_steps: int = 1
     ranges: dict[str, list[float]] = field(default_factory=dict)  # of conditions, over the training cases
-    trust: dict[str, Any] | None = None  # what trust.fit gave
+    trust: dict[str, Any] | None = None  # what familiarity.fit gave
     calibration: dict[str, Any] | None = None  # what intervals.fit gave
     card: dict[str, Any] = field(default_factory=dict)  # name, data, training, accuracy, routes, limits
     native: Native | None = None  # where the bodies of the training set stand, and how their meshes' points lie

@@ -18,17 +18,17 @@ from matplotlib.figure import Figure
 from scipy.special import ndtri
 from scipy.stats import spearmanr
 
-from aerosurrogate import intervals
-from aerosurrogate.chances import Joint
 from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.data.store import Dataset
+from aerosurrogate.decision.chances import Joint
+from aerosurrogate.decision.known import read_known
 from aerosurrogate.evaluate import evaluate
-from aerosurrogate.intervals import DEVIATIONS
-from aerosurrogate.known import read_known
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.cases import divide
+from aerosurrogate.trust import intervals
+from aerosurrogate.trust.intervals import DEVIATIONS
 from aerosurrogate.viz import save_picture
 from aerosurrogate.writing import write_text
 

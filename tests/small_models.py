@@ -104,9 +104,9 @@ def judged_surrogate(folder: Path) -> Surrogate:
     """A small model of bodies that knows what it was trained on and how large its errors are, all of it made up."""
     import pyvista as pv
 
-    from aerosurrogate import intervals, trust
     from aerosurrogate.conditions import StreamOptions
     from aerosurrogate.predict import Predictor, evidence
+    from aerosurrogate.trust import familiarity, intervals
 
     surrogate = small_surrogate(3)
     surrogate.save(folder / "blank.safetensors")
@@ -118,7 +118,7 @@ def judged_surrogate(folder: Path) -> Surrogate:
         shown.append(evidence(surrogate, prepared, predictor.answer(prepared)))
     (folder / "shown.stl").unlink()
     (folder / "blank.safetensors").unlink()
-    surrogate.trust = trust.fit(shown[::2], shown[1::2])
+    surrogate.trust = familiarity.fit(shown[::2], shown[1::2])
     errors = np.random.default_rng(0).normal(size=(2, 10))
     held_out = intervals.Sample(shown, {"cd": (0.05 * errors[0]).tolist(), "cl": (0.03 * errors[1]).tolist()})
     surrogate.calibration = intervals.fit(surrogate.trust, held_out)

@@ -12,12 +12,12 @@ from scipy.stats import norm
 from small_models import judged_surrogate, save_small
 from typer.testing import CliRunner
 
-from aerosurrogate import chances
-from aerosurrogate.chances import Joint
 from aerosurrogate.cli import app
 from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import StreamOptions
-from aerosurrogate.decision import decide
+from aerosurrogate.decision import chances
+from aerosurrogate.decision.chances import Joint
+from aerosurrogate.decision.decide import decide
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import Row
 

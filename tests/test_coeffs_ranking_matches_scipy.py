@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from aerosurrogate.errors import InputError
-from aerosurrogate.ranking import compare, read_truth
+from aerosurrogate.trust.agreement import compare, read_truth
 
 
 def table(noise: float, count: int = 30, seed: int = 0):

@@ -15,7 +15,7 @@ from aerosurrogate.drag_sources import PARTS, DragSources
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields
 from aerosurrogate.mesh.read import read_surface
-from aerosurrogate.report import write_report
+from aerosurrogate.report.page import write_report
 from aerosurrogate.viz import viz
 
 SAMPLES = Path(__file__).parents[1] / "sample_meshes"

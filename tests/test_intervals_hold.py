@@ -10,16 +10,16 @@ import pytest
 import pyvista as pv
 from small_models import ask_few_places, judged_surrogate
 
-from aerosurrogate import intervals, trust
 from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.evaluate import evaluate
-from aerosurrogate.intervals import Error, Sample, Uncertainty, bounds, cross_checked, fit, uncertainty
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.predict import Predictor, predict
 from aerosurrogate.surrogate import Surrogate, read_header, shipped_models
+from aerosurrogate.trust import familiarity, intervals
+from aerosurrogate.trust.intervals import Error, Sample, Uncertainty, bounds, cross_checked, fit, uncertainty
 
 ROOT = Path(__file__).parents[1]
 RANDOM = np.random.default_rng(3)
@@ -33,7 +33,7 @@ def sections(count: int) -> Sample:
     far = np.linalg.norm(latent, axis=1) / 2
     size = np.where(np.abs(angles) > intervals.STALL, 0.15, 0.02) * far
     found = [
-        trust.Evidence(row, {"alpha": float(angle)}, {"thickness": 0.12}, {"cd": 0.0})
+        familiarity.Evidence(row, {"alpha": float(angle)}, {"thickness": 0.12}, {"cd": 0.0})
         for row, angle in zip(latent @ MIXING, angles, strict=True)
     ]
     errors = {"cd": (size * RANDOM.standard_t(5, count)).tolist(), "cl": RANDOM.normal(0, 0.02, count).tolist()}
@@ -42,7 +42,7 @@ def sections(count: int) -> Sample:
 
 @pytest.fixture(scope="module")
 def known() -> dict:
-    return trust.fit(sections(300).evidence, sections(100).evidence)
+    return familiarity.fit(sections(300).evidence, sections(100).evidence)
 
 
 def test_the_next_case_lies_within_nine_times_of_ten_on_either_side_of_the_stall(known):
@@ -77,7 +77,7 @@ def test_few_held_out_cases_give_wide_intervals_and_fewer_none(known):
 
 def test_errors_that_go_together_are_found_to_do_so(known):
     sample = sections(150)
-    places = np.array([trust.place(known, e.features) for e in sample.evidence])
+    places = np.array([familiarity.place(known, e.features) for e in sample.evidence])
     together = intervals.correlation(Error(1.0, 0.1, 0.8, 1.0), places)
     draw = np.linalg.cholesky(together) @ RANDOM.normal(size=150)
     errors = {"cd": (0.05 * draw).tolist(), "cl": RANDOM.normal(0, 0.02, 150).tolist()}

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from aerosurrogate.cli import app
 from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import StreamOptions
-from aerosurrogate.decision import decide
+from aerosurrogate.decision.decide import decide
 from aerosurrogate.errors import InputError
 
 AIR = StreamOptions(reynolds=3e6)

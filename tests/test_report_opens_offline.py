@@ -10,7 +10,7 @@ from browser import Browser, needs_chromium, until
 from small_models import save_small
 
 from aerosurrogate.coeffs import CoeffsOptions, coeffs
-from aerosurrogate.report import write_report
+from aerosurrogate.report.page import write_report
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh import distance, surroundings
 from aerosurrogate.mesh.read import read_surface
-from aerosurrogate.polars import polars
 from aerosurrogate.predict import Predictor
+from aerosurrogate.report.polars import polars
 from aerosurrogate.sweeps import states, swept, values
 
 NUMBERS = ("cd", "cl", "cm", "cd_integrated", "cl_integrated", "drag_n", "speed", "alpha", "reynolds", "area_m2")

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pyvista as pv
 
-from aerosurrogate.trust import Evidence, disagreement, fit, judge, shape_measures
+from aerosurrogate.trust.familiarity import Evidence, disagreement, fit, judge, shape_measures
 
 RANDOM = np.random.default_rng(7)
 MIXING = RANDOM.normal(size=(6, 40))  # features live near a few main axes, as a network's do

@@ -9,7 +9,6 @@ import pyvista as pv
 from pyvista import examples
 from small_models import small_surrogate
 
-from aerosurrogate import trust
 from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.mesh.surface import Surface
@@ -17,6 +16,7 @@ from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.predict import Predictor, evidence
 from aerosurrogate.simulate import cars, shapes
 from aerosurrogate.simulate.spec import read_spec
+from aerosurrogate.trust import familiarity
 
 AIR = StreamOptions(speed=30.0)
 CARS = cars.RANGES | read_spec(Path(__file__).parents[1] / "specs" / "car_rans.toml").ranges
@@ -40,7 +40,7 @@ def model(tmp_path_factory) -> str:
         write_mesh(surface, folder / "body.stl")
         prepared = predictor.prepare(str(folder / "body.stl"), replace(AIR, speed=18.0 + 1.5 * number))
         shown.append(evidence(surrogate, prepared, predictor.answer(prepared)))
-    surrogate.trust = trust.fit(shown[:12], shown[12:])
+    surrogate.trust = familiarity.fit(shown[:12], shown[12:])
     surrogate.save(folder / "model.safetensors")
     return str(folder / "model.safetensors")
 

@@ -94,7 +94,7 @@ def coeffs(
     """
     from aerosurrogate.coeffs import CoeffsOptions, Ranking, coeffs
     from aerosurrogate.conditions import StreamOptions
-    from aerosurrogate.polars import Polars, polars
+    from aerosurrogate.report.polars import Polars, polars
     from aerosurrogate.sweeps import states
     from aerosurrogate.writing import write_text
 
@@ -122,14 +122,14 @@ def coeffs(
     if csv is not None:
         write_text(csv, result.csv_text())
     if xlsx is not None and isinstance(result, Ranking):
-        from aerosurrogate.workbook import write_workbook
+        from aerosurrogate.report.workbook import write_workbook
 
         write_workbook(result, xlsx)
     if report is not None:
         if isinstance(result, Polars):
             result.write(report)
         else:
-            from aerosurrogate.report import write_report
+            from aerosurrogate.report.page import write_report
 
             write_report(result, report)
     if as_json:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from aerosurrogate import console, trust
+from aerosurrogate import console
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.evaluate import (
     EVIDENCE,
@@ -26,6 +26,7 @@ from aerosurrogate.evaluate import (
 from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.cases import TrainingCases
 from aerosurrogate.training.distribution import Processes
+from aerosurrogate.trust import familiarity
 
 BRIEF = 20.0  # seconds that are no matter, however short the training was
 
@@ -46,7 +47,7 @@ def conclude(best: Path, cases: TrainingCases, own: Processes, seconds: float) -
         if cost := cost_of_drawing(held):
             surrogate.card["shape alone"] = cost
         if len(known.evidence) > 1:
-            surrogate.trust = trust.fit(list(known.evidence.values()), list(held.evidence.values()))
+            surrogate.trust = familiarity.fit(list(known.evidence.values()), list(held.evidence.values()))
             calibrate(surrogate, held, known)
         surrogate.save(best)
         if held.rows:
@@ -58,7 +59,7 @@ def conclude(best: Path, cases: TrainingCases, own: Processes, seconds: float) -
 
 def say_what_is_missing(validation: int, routes: dict[str, str] | None = None) -> None:
     """What too few validation cases mean, before a run and, with the routes that were taken, after it."""
-    if validation >= trust.ENOUGH:
+    if validation >= familiarity.ENOUGH:
         return
     lacks = []
     if validation < EVIDENCE:
@@ -66,7 +67,7 @@ def say_what_is_missing(validation: int, routes: dict[str, str] | None = None) -
         lacks.append(f"coefficients are integrated over the skin{taken}, as {EVIDENCE} could speak for the head")
     if not validation:
         lacks.append("the last weights are kept, as nothing tells which are best")
-    lacks.append(f"the limits of trust are rough, as {trust.ENOUGH} would make them 95 % limits")
+    lacks.append(f"the limits of trust are rough, as {familiarity.ENOUGH} would make them 95 % limits")
     console.warn(f"{validation} validation cases: " + "; ".join(lacks) + " (data.validation, or more cases)")
 
 
@@ -94,9 +95,9 @@ def _measure(
     return result
 
 
-def _plain(evidence: trust.Evidence) -> dict[str, Any]:
+def _plain(evidence: familiarity.Evidence) -> dict[str, Any]:
     return asdict(evidence) | {"features": evidence.features.tolist()}
 
 
-def _evidence(document: dict[str, Any]) -> trust.Evidence:
-    return trust.Evidence(**(document | {"features": np.array(document["features"])}))
+def _evidence(document: dict[str, Any]) -> familiarity.Evidence:
+    return familiarity.Evidence(**(document | {"features": np.array(document["features"])}))

@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from aerosurrogate import trust
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
 from aerosurrogate.evaluate import Evaluation, calibrate, evaluate
@@ -22,6 +21,7 @@ from aerosurrogate.models import models
 from aerosurrogate.recipe import Recipe, read_recipe
 from aerosurrogate.surrogate import Surrogate, models_folder
 from aerosurrogate.training.cases import divide
+from aerosurrogate.trust import familiarity
 from aerosurrogate.writing import write_json, write_text
 
 
@@ -57,7 +57,7 @@ def _calibrate(surrogate: Surrogate, recipe: Recipe) -> Evaluation:
         evaluate(surrogate, dataset, names, title)
         for names, title in ((train, "training"), (validation, "validation"), (dataset.names(recipe.data.test), "test"))
     )
-    surrogate.trust = trust.fit(list(seen.evidence.values()), list(held_out.evidence.values()))
+    surrogate.trust = familiarity.fit(list(seen.evidence.values()), list(held_out.evidence.values()))
     calibrate(surrogate, held_out.with_cases(test), seen)
     return test
 

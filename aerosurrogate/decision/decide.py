@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from aerosurrogate import chances, intervals
-from aerosurrogate.chances import Joint
+from aerosurrogate.decision import chances
+from aerosurrogate.decision.chances import Joint
 from aerosurrogate.flow_fields import FlowFields, Row, column
+from aerosurrogate.trust import intervals
 
 Known = Mapping[str, Mapping[str, float]]  # name -> cd, cl
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate import trust
+from aerosurrogate.trust import familiarity
 
 LEVEL = 0.9
 DEVIATIONS = 1.6448536  # of a normal distribution, either way of its middle, that hold LEVEL
@@ -73,7 +73,7 @@ def error(key: str, predicted: float, true: float, area_per_silhouette: float = 
 class Sample:
     """Cases with their errors by coefficient, one a case."""
 
-    evidence: Sequence[trust.Evidence]
+    evidence: Sequence[familiarity.Evidence]
     errors: Mapping[str, Sequence[float]]  # cd, cl
 
     def only(self, rows: Sequence[int]) -> "Sample":
@@ -87,7 +87,7 @@ def fit(known: Mapping[str, Any], held_out: Sample, training: Sample | None = No
     """
     if len(held_out.evidence) < 3 or not {"cd", "cl"} <= held_out.errors.keys():
         return None
-    places = np.array([trust.place(known, e.features) for e in held_out.evidence])
+    places = np.array([familiarity.place(known, e.features) for e in held_out.evidence])
     found: dict[str, Any] = {"level": LEVEL, "cases": len(held_out.evidence)}
     for key in ("cd", "cl"):
         found[key] = _sizes(known, held_out, training, key)
@@ -114,7 +114,7 @@ def cross_checked(known: Mapping[str, Any], held_out: Sample, training: Sample |
 def _sizes(known: Mapping[str, Any], held_out: Sample, training: Sample | None, key: str) -> dict[str, Any]:
     """How large errors are: `growth` with the score, and `half` the width at the edge of `inside` by angle."""
     samples = [held_out] if training is None else [held_out, training]
-    scores = [np.array([trust.judge(known, e).score for e in sample.evidence]) for sample in samples]
+    scores = [np.array([familiarity.judge(known, e).score for e in sample.evidence]) for sample in samples]
     errors = [np.asarray(sample.errors[key], dtype=float) for sample in samples]
     growth = _growth(np.concatenate(scores), np.concatenate(errors))
     ratio = np.abs(errors[0]) / strangeness(scores[0], growth)
@@ -124,24 +124,26 @@ def _sizes(known: Mapping[str, Any], held_out: Sample, training: Sample | None, 
     return {"growth": growth, "half": [_quantile(ratio[group]) for group in groups]}
 
 
-def _half(sizes: Mapping[str, Any], known: Mapping[str, Any], evidence: trust.Evidence) -> float:
+def _half(sizes: Mapping[str, Any], known: Mapping[str, Any], evidence: familiarity.Evidence) -> float:
     """Half the width of one case's interval."""
-    score = np.array([trust.judge(known, evidence).score])
+    score = np.array([familiarity.judge(known, evidence).score])
     return float(sizes["half"][_stalled(evidence)] * strangeness(score, sizes["growth"])[0])
 
 
-def _stalled(evidence: trust.Evidence) -> bool:
+def _stalled(evidence: familiarity.Evidence) -> bool:
     return abs(evidence.conditions.get("alpha", 0.0)) > STALL
 
 
-def uncertainty(calibration: Mapping[str, Any], known: Mapping[str, Any], evidence: trust.Evidence) -> Uncertainty:
+def uncertainty(
+    calibration: Mapping[str, Any], known: Mapping[str, Any], evidence: familiarity.Evidence
+) -> Uncertainty:
     """What is left open of a design that shows this evidence."""
 
     def of(key: str) -> Error:
         c = calibration[key]
         return Error(_half(c, known, evidence) / DEVIATIONS, c["common"], c["near"], c["reach"])
 
-    return Uncertainty(of("cd"), of("cl"), tuple(trust.place(known, evidence.features)))
+    return Uncertainty(of("cd"), of("cl"), tuple(familiarity.place(known, evidence.features)))
 
 
 def bounds(

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from aerosurrogate.coeffs import COLUMNS, Ranking, agreement
+from aerosurrogate.coeffs import COLUMNS, Ranking
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import column
+from aerosurrogate.trust.agreement import in_words
 from aerosurrogate.writing import replacing
 
 WIDTH = 14  # characters; names and files get more
@@ -37,7 +38,7 @@ def write_workbook(ranking: Ranking, path: Path) -> None:
         sheet.set_column(0, 0, 2 * WIDTH)
         said = [(name.replace("_", " "), value) for name, value in ranking.reference.items()]
         said += [("left out: " + file, reason) for file, reason in ranking.failed.items()]
-        said += [("against the truth", agreement(ranking.comparison))] if ranking.comparison else []
+        said += [("against the truth", in_words(ranking.comparison))] if ranking.comparison else []
         said += [(f"{row['name']}: note", text) for row in ranking.rows for text in row["notes"]]
         said += [(f"{row['name']}: {row['trust']}", text) for row in ranking.rows for text in row["reasons"]]
         for line, (name, value) in enumerate(said):

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate import intervals
 from aerosurrogate.flow_fields import FlowFields, Row, column
+from aerosurrogate.trust import intervals
 
 SURE = 0.9  # designs are told apart with this chance
 DRAWS = 4000

@@ -11,7 +11,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import Row
 from aerosurrogate.mesh.load import load
 from aerosurrogate.pressure_files import holds_pressure, read_solved
-from aerosurrogate.ranking import read_truth
+from aerosurrogate.trust.agreement import read_truth
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,24 @@ def compare(designs: Sequence[Mapping[str, Any]], truth: Mapping[str, Mapping[st
     return found
 
 
+def in_words(comparison: dict[str, Any]) -> str:
+    """What `compare` found, a line a coefficient."""
+    lines = []
+    for key, value in comparison["spearman"].items():
+        if key.endswith("_interval") or value is None:
+            continue
+        low, high = comparison["spearman"][f"{key}_interval"]
+        lines.append(
+            f"{key} against the truth of {comparison['compared']} designs: "
+            f"Spearman {value:.3f} (95 % interval {low:.3f} to {high:.3f}), Kendall {comparison['kendall'][key]:.3f}, "
+            f"mean relative error {comparison['relative_error'][key]:.1%}"
+        )
+        if key == "cd":
+            best = ", ".join(f"{n} of {k}" for k, n in comparison["best"][key].items())
+            lines[-1] += f", truly best among the predicted best: {best}"
+    return "\n".join(lines) or "too few designs to compare with the truth"
+
+
 def spearman(predicted: Values, true: Values) -> float:
     from scipy.stats import rankdata
 

@@ -14,14 +14,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from aerosurrogate import __version__, console, pages
-from aerosurrogate.coeffs import Ranking, agreement, change, ranks
+from aerosurrogate import __version__, console, report
+from aerosurrogate.coeffs import Ranking, change, ranks
 from aerosurrogate.flow_fields import FlowFields, Row, interval
+from aerosurrogate.report.workbook import write_workbook
+from aerosurrogate.trust.agreement import in_words
 from aerosurrogate.viz.page import body_figure, embedded, library, rounded, section_figure
 from aerosurrogate.viz.render import Shot, render
 from aerosurrogate.viz.skin import corner_values
 from aerosurrogate.viz.source import Scale, Source
-from aerosurrogate.workbook import write_workbook
 from aerosurrogate.writing import write_text
 
 THUMBNAIL = (240, 128)
@@ -108,13 +109,13 @@ def page(ranking: Ranking, opening: str = "") -> str:
         _views(rows, sources, scale),
     ]
     if ranking.baseline is not None:
-        from aerosurrogate import report_changes
+        from aerosurrogate.report import changes
 
-        sections.append(report_changes.section(ranking, sources, _image))
+        sections.append(changes.section(ranking, sources, _image))
     if ranking.comparison:
         sections += [
             "<h2>Against the truth</h2>",
-            *(f"<p>{html.escape(line)}</p>" for line in agreement(ranking.comparison).splitlines()),
+            *(f"<p>{html.escape(line)}</p>" for line in in_words(ranking.comparison).splitlines()),
             embedded(_scatter(rows), library=False),
         ]
     if sum(row.get("cd_low") is not None for row in rows) > 1:
@@ -128,8 +129,8 @@ def page(ranking: Ranking, opening: str = "") -> str:
         ]
     sections += _remarks(rows, ranking.failed)
     return _PAGE.format(
-        body="\n".join(sections), version=__version__, count=len(rows), style=pages.text("report.css"),
-        script=pages.text("report.js"), library=library(),
+        body="\n".join(sections), version=__version__, count=len(rows), style=report.text("report.css"),
+        script=report.text("report.js"), library=library(),
     )  # fmt: skip
 
 
