@@ -144,8 +144,9 @@ class FlowFields:
     def with_pressure_coefficient(self, arrays: Arrays) -> Arrays:
         return arrays if "p" not in arrays else arrays | {"Cp": arrays["p"] / self.conditions.dynamic_pressure}
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the file; as .vtp the skin alone."""
+        path = Path(path)
         mesh = (self if path.suffix.lower() != ".vtp" else replace(self, around=())).mesh()
         by_cell = mesh.copy(deep=False)
         del by_cell.cell_data["region"]
