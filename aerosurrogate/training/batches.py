@@ -33,6 +33,7 @@ class Batch:
     inputs: Tensor  # [B, N, c_in]
     targets: Tensor  # [B, N, c_out], scaled
     padded: bool
+    skin: bool  # whether there is any
     there: Tensor  # [B, N] bool; False is padding
     surface: Tensor  # [B, N] bool
     defined: Tensor  # [B, N, c_out] bool: which fields count where
@@ -154,6 +155,7 @@ class Batches:
             inputs=stack([self.scaling.inputs(Places.of(case)) for case in cases]),
             targets=stack([self.scaling.targets(case) for case in cases]),
             padded=any(len(case.points) < n for case in cases),
+            skin=any(case.surface.any() for case in cases),
             there=stack([np.ones(len(case.points), bool) for case in cases]),
             surface=stack([case.surface for case in cases]),
             defined=stack([self.scaling.defined(case.surface) for case in cases]),

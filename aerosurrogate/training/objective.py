@@ -104,7 +104,7 @@ class Objective(nn.Module):
         for columns, where in zip(self.columns.values(), self.scaling.where, strict=True):
             if where != "surface":
                 each.append(of(columns, ~batch.surface))
-            if where != "volume":
+            if where != "volume" and batch.skin:  # or a task without one would count its fields by half
                 each.append(t.surface_weight * of(columns, batch.surface))
         return torch.stack(each).mean()
 
