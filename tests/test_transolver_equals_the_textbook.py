@@ -121,6 +121,20 @@ def test_squares_average_over_squares_of_the_grid():
     assert weights.sum().item() == 60 * 4
 
 
+@pytest.mark.parametrize("slices", [8, 24])
+def test_a_residual_keeps_what_a_slice_knows(slices):
+    """The tokens, means of the values over their slices, come beside what the attention gives them."""
+    plain, kept = (small_model(layers=1, slices=slices, token_residual=on) for on in (False, True))
+    kept.load_state_dict(plain.state_dict())
+    x = points(60)
+    attention = plain.blocks[0].attention
+    values = attention.to_values(attention.norm(plain.embed(x) + plain.placeholder)).view(60, 4, 8)
+    weights = plain.slice_weights(x)[0]
+    tokens = torch.einsum("nhm,nhd->hmd", weights, values) / (weights.sum(0)[..., None] + 1e-5)
+    difference = kept.states([x]).tokens[0] - plain.states([x]).tokens[0]
+    torch.testing.assert_close(difference[0], tokens, atol=1e-5, rtol=1e-5)
+
+
 def test_full_attention_is_attention_among_points():
     model = small_model(attention="full", layers=1)
     x = points(20)

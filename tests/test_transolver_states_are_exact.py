@@ -6,7 +6,8 @@ from transolver_models import points, small_model
 
 from aerosurrogate.errors import InputError
 
-SIZES = [{"slices": 8}, {"slices": 24}]  # the folded and the plain order
+# The folded and the plain order.
+SIZES = [{"slices": 8}, {"slices": 24}, {"slices": 8, "token_residual": True}]
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -50,6 +50,9 @@ class TransolverConfig(Options):
     projection: Literal["pointwise", "conv2d", "conv3d"] = "pointwise"  # for any points, or for structured meshes
     # Among learned slices or, as in the paper's ablations, fixed squares of a structured mesh or all points.
     attention: Literal["slices", "squares", "full"] = "slices"
+    # Add each slice's token to what attention gives it. Attention starts as a plain mean over all tokens, in which what
+    # a slice knows alone is lost, and without the residual a run spends its first thousands of steps unlearning that.
+    token_residual: bool = False
     # Distances to a reference grid that spans unified_box: instead of the positions; beside the inputs, at the end; or
     # instead of the positions, those of a point's place on the index grid, which spans the unit box.
     unified_pos: Literal["none", "replace", "accompany", "index"] = "none"
@@ -68,6 +71,8 @@ class TransolverConfig(Options):
             raise ValueError(f"slices has {len(self.slices)} numbers for {self.layers} layers")
         if isinstance(bounds, tuple) and bounds[0] > bounds[1]:
             raise ValueError(f"temperature_bounds {bounds} must be low, high")
+        if self.token_residual and self.attention == "full":
+            raise ValueError("token_residual is for slices and squares; full attention has a point's own features")
         if box is not None and self.unified_pos not in ("replace", "accompany"):
             raise ValueError("unified_box is for unified_pos = replace or accompany")
         if box is not None and not all(low < high for low, high in box):
@@ -98,6 +103,7 @@ class PhysicsAttention(nn.Module):
         C, H, D = config.channels, config.heads, config.channels // config.heads
         self.heads, self.kind = H, config.attention
         self.dropout, self.bounds = config.dropout, config.temperature_bounds
+        self.residual = config.token_residual
         self.pointwise = config.projection == "pointwise"
         self.folded = self.pointwise and self.kind == "slices" and H * slices <= C + slices
         self.norm = nn.LayerNorm(C)
@@ -170,7 +176,8 @@ class PhysicsAttention(nn.Module):
         scores = query @ key.mT * query.shape[-1] ** -0.5  # [B, H, M, M]
         if filled is not None:
             scores = scores.masked_fill(~filled, -torch.inf)
-        return F.dropout(F.softmax(scores, dim=-1), self.dropped) @ value
+        mixed = F.dropout(F.softmax(scores, dim=-1), self.dropped) @ value
+        return mixed + tokens if self.residual else mixed
 
     def ready(self, tokens: Tensor) -> Tensor:
         """Mixed tokens [B, H, M, D] as `deslice` takes them: in the folded order already projected, [B, H * M, C]."""
