@@ -88,7 +88,8 @@ def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate", seed: i
     if by_density:
         skin = surroundings.on_skin(scaled, plan.skin or len(skin.points), 2 * seed)
     if by_density and plan.around:
-        off = surroundings.around(surroundings.usual_region(surface.dimension), scaled, plan.around, 2 * seed + 1)
+        region = surroundings.usual_region(surface.dimension, stream.ground)
+        off = surroundings.around(region, scaled, plan.around, 2 * seed + 1)
     return Places(
         points=np.concatenate([skin.points, off.points]).astype(np.float32) * np.float32(length),
         surface=np.arange(len(skin.points) + len(off.points)) < len(skin.points),

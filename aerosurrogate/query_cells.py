@@ -38,9 +38,9 @@ class QueryCells:
     places: Places
 
 
-def region(dimension: int, pattern: Pattern | None = None) -> surroundings.Region:
+def region(dimension: int, pattern: Pattern | None = None, *, ground: bool = True) -> surroundings.Region:
     """Where the air is asked for: the usual box, or that of the meshes that a model was trained on."""
-    usual = surroundings.usual_region(dimension)
+    usual = surroundings.usual_region(dimension, ground)
     return usual if pattern is None else replace(usual, low=pattern.low, high=pattern.high)
 
 
@@ -48,7 +48,7 @@ def cells(
     surface: Surface, stream: Conditions, grid: tuple[int, ...] | None = None, pattern: Pattern | None = None
 ) -> list[QueryCells]:
     """The regions around a body: a grid if one is wanted, else the surroundings, in 3D with the plane in the middle."""
-    box = region(surface.dimension, pattern)
+    box = region(surface.dimension, pattern, ground=stream.ground)
     low, high = np.array(box.low) * stream.length, np.array(box.high) * stream.length
     if grid is not None:
         if len(grid) != surface.dimension:

@@ -8,12 +8,16 @@ import pyvista as pv
 from small_models import ask_few_places, small_surrogate
 from typer.testing import CliRunner
 
+from aerosurrogate.body import set_in_stream
 from aerosurrogate.cli import app
 from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.prepare import prepare
+from aerosurrogate.data.scaling import INPUTS
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.read import read_surface
+from aerosurrogate.model_frame import sample
+from aerosurrogate.query_cells import cells
 from aerosurrogate.simulate.cars import body_of
 from aerosurrogate.simulate.driver import own_design
 
@@ -83,3 +87,14 @@ def test_remedies_name_options_that_exist():
         Conditions(speed=30.0, length=0.0)
     assert "--length" not in str(caught.value)
     assert read_surface("naca0012").length == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("ground", [True, False])
+def test_a_model_is_told_of_the_ground_and_looks_below_a_body_in_free_air(folder, ground):
+    stream = Conditions(speed=30.0, length=4.0, ground=ground)
+    body = set_in_stream(read_surface(folder / "whole.stl"), StreamOptions(ground="auto" if ground else "none"), "")
+    asked = sample(body.in_model_frame(), stream, small_surrogate(3))
+    assert (asked.points[:, 2].min() < -0.1) == (not ground)
+    assert (INPUTS["ground"](asked) == ground).all()
+    (air, _) = cells(body.in_model_frame(), stream)
+    assert (air.points[:, 2].min() < -0.1) == (not ground)

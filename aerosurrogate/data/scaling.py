@@ -106,6 +106,7 @@ INPUTS: dict[str, Callable[[Places], Array]] = {
     "stream": lambda places: _everywhere(places, _direction(places)),
     "stream_velocity": lambda places: _everywhere(places, _direction(places) * places.conditions.speed),  # type: ignore[union-attr]
     "source": lambda places: _everywhere(places, [places.source]),
+    "ground": lambda places: _everywhere(places, [_known(places.conditions, "the stream").ground]),  # 0 in free air
     "log_reynolds": lambda places: _everywhere(places, [np.log10(_known(places.conditions, "the stream").reynolds)]),
 }
 
