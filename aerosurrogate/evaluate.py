@@ -169,7 +169,9 @@ def _fuller(sampling: Sampling, meta: dict[str, Any]) -> Sampling:
 
 def field_errors(surrogate: Surrogate, case: Case, predicted: dict[str, NDArray]) -> dict[str, float]:
     """Relative L2 of each field where it counts: `p_surface`, `U_volume`, ...; without a skin just the field's name."""
-    errors = {}
+    errors: dict[str, float] = {}
+    if not case.fields:  # no more than its coefficients is known
+        return errors
     for name, where in zip(surrogate.scaling.field_names, surrogate.scaling.where, strict=True):
         truth = case.fields[name]
         for part, rows in (("volume", ~case.surface), ("surface", case.surface)):
@@ -189,14 +191,16 @@ def coefficient_errors(
 ) -> dict[str, float]:
     """True and predicted cd and cl, by the head and integrated over the skin."""
     stream, area, silhouette = case.conditions, case.reference.get("area"), case.silhouette
-    if stream is None or area is None or silhouette is None or not {"cd", "cl"} <= case.reference.keys():
+    true = {key: case.reference[key] for key in ("cd", "cl") if key in case.reference}
+    if stream is None or area is None or silhouette is None or not true:
         return {}
-    row = {"cd": case.reference["cd"], "cl": case.reference["cl"], "area_over_silhouette": area / silhouette}
+    answers: dict[str, float] = {}
     if states is not None and (areas := surrogate.force_areas(states, silhouette)):
-        row |= {f"c{key[0]}_head": value / area for key, value in areas.items()}
+        answers |= {f"c{key[0]}_head": value / area for key, value in areas.items()}
     if (found := case.coefficients(predicted)) is not None:
-        row |= {"cd_integrated": found.cd, "cl_integrated": found.cl}
-    return row
+        answers |= {"cd_integrated": found.cd, "cl_integrated": found.cl}
+    known = {name: value for name, value in answers.items() if name[:2] in true}
+    return true | {"area_over_silhouette": area / silhouette} | known
 
 
 def _evidence(
@@ -216,7 +220,7 @@ def _bounds(surrogate: Surrogate, evidence: familiarity.Evidence, row: dict[str,
     """The 90 % intervals of cd and cl."""
     assert surrogate.trust is not None
     assert surrogate.calibration is not None
-    best = {key: row[f"{key}_{route}"] for key, route in surrogate.card["routes"].items()}
+    best = {key: row.get(f"{key}_{route}", np.nan) for key, route in surrogate.card["routes"].items()}
     whole = {key: row.get(f"{key}_integrated", best[key]) for key in best}
     mark = familiarity.judge(surrogate.trust, evidence).mark
     found = intervals.uncertainty(surrogate.calibration, surrogate.trust, evidence)
@@ -305,7 +309,7 @@ def cost_of_drawing(result: Evaluation) -> dict[str, str]:
 
 
 def _summarise_intervals(result: Evaluation, coefficient: str) -> None:
-    rows = [row for row in result.rows if row.get(f"{coefficient}_low") is not None]
+    rows = [row for row in result.rows if coefficient in row and row.get(f"{coefficient}_low") is not None]
     if not rows:
         return
     low, high, true = (np.array([row[f"{coefficient}{end}"] for row in rows]) for end in ("_low", "_high", ""))

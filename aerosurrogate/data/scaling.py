@@ -138,21 +138,22 @@ class Scaling:
         scale_inputs: str = "all",
         where: Mapping[str, str] | None = None,
     ) -> "Scaling":
-        """Statistics over the training cases; each field's only where it counts."""
+        """Statistics over the training cases; each field's only where it counts. Cases of which no more than the
+        coefficients are known must come after one with fields."""
         places = tuple((where or {}).get(name, field_spec(name).where) for name in fields)
         seen, answered, head = [_Moments() for _ in inputs], [_Moments() for _ in fields], _Moments()
-        case = None
+        bare = None
         for case in cases:
-            bare = cls._bare(case, inputs, fields, coefficients, kind, places)
+            if case.fields or bare is None:
+                bare = cls._bare(case, inputs, fields, coefficients, kind, places)
             for name, moments in zip(inputs, seen, strict=True):
                 moments.add(bare._input(name, Places.of(case)))
-            for name, place, moments in zip(fields, places, answered, strict=True):
+            for name, place, moments in zip(fields, places, answered, strict=True) if case.fields else ():
                 rows = _defined(place, case.surface)
                 moments.add(bare._field(name, case.fields[name][rows], case.conditions))
             head.add(bare.coefficient_targets(case)[None])
-        if case is None:
+        if bare is None:
             raise InputError("no training cases", remedy="check the recipe's split")
-        bare = cls._bare(case, inputs, fields, coefficients, kind, places)
         kept = {"all": (), "functions": ("position", "position_per_length"), "none": tuple(inputs)}[scale_inputs]
         return cls(
             **{
@@ -252,10 +253,16 @@ class Scaling:
         return (raw - mean) / spread
 
     def targets(self, case: Case) -> Array:
-        """The fields as the model should answer them, (n, channels); what is not defined at a point is 0 there."""
+        """The fields as the model should answer them, (n, channels); what is not known at a point is 0 there."""
         mean, spread = _rows(self.fields_spread)
+        if not case.fields:
+            return np.zeros((len(case.points), self.output_channels), np.float32)
         raw = [self._field(name, case.fields[name], case.conditions) for name in self.field_names]
-        return np.where(self.defined(case.surface), (np.concatenate(raw, axis=1) - mean) / spread, 0).astype(np.float32)
+        return np.where(self.known(case), (np.concatenate(raw, axis=1) - mean) / spread, 0).astype(np.float32)
+
+    def known(self, case: Case) -> NDArray[np.bool_]:
+        """Which channels of a case are known at which points, (n, channels): none where only coefficients are."""
+        return self.defined(case.surface) & bool(case.fields)
 
     def defined(self, surface: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which channels are defined at which points, (n, channels)."""
@@ -275,12 +282,13 @@ class Scaling:
         return {name: (values[:, part] * unit[name]).astype(np.float32) for name, part in self.columns().items()}
 
     def coefficient_targets(self, case: Case) -> Array:
-        """What the head should answer for a case, scaled, (k,)."""
+        """What the head should answer for a case, scaled, (k,); NaN is unknown."""
         if not self.coefficient_names:
             return np.zeros(0, np.float32)
         reference, shadow = case.reference, _known(case.silhouette, "a reference area")
         scale = reference.get("area", shadow) / shadow
-        raw = {"lift": reference["cl"] * scale, "log_drag": np.log(max(reference["cd"] * scale, 1e-6))}
+        lift, drag = (reference.get(name, np.nan) * scale for name in ("cl", "cd"))
+        raw = {"lift": lift, "log_drag": np.log(np.maximum(drag, 1e-6))}
         mean, spread = _rows(self.coefficients_spread)
         return ((np.array([raw[name] for name in self.coefficient_names]) - mean) / spread).astype(np.float32)
 
@@ -344,7 +352,7 @@ class _Moments:
         self.count, self.total, self.square = 0, 0.0, 0.0
 
     def add(self, rows: NDArray) -> None:
-        rows = rows.astype(np.float64)
+        rows = rows[np.isfinite(rows).all(axis=1)].astype(np.float64)  # a coefficient may be unknown
         self.count += len(rows)
         self.total = self.total + rows.sum(axis=0)
         self.square = self.square + (rows**2).sum(axis=0)

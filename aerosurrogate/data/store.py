@@ -330,6 +330,10 @@ class Dataset:
             tags=meta["tags"],
         )
 
+    def has_fields(self, name: str) -> bool:
+        """Whether more is known of a case than its coefficients."""
+        return any(key.startswith(f"{name}/fields/") for key in self._arrays(name))
+
     def skin_rows(self, name: str) -> int:
         """How many rows of an unstructured case are skin; they come first."""
         return self._meta(name)["surface"]

@@ -37,7 +37,7 @@ class Batch:
     there: Tensor  # [B, N] bool; False is padding
     surface: Tensor  # [B, N] bool
     defined: Tensor  # [B, N, c_out] bool: which fields count where
-    coefficients: Tensor  # [B, K], scaled
+    coefficients: Tensor  # [B, K], scaled; NaN is unknown
     weights: Tensor  # [B, N] of the points in the loss; 1 on average on the skin, 1 off it
     elements: Tensor  # [B, N, d] outward normal times the part of the skin that the point stands for, over L^(d-1)
 
@@ -158,7 +158,7 @@ class Batches:
             skin=any(case.surface.any() for case in cases),
             there=stack([np.ones(len(case.points), bool) for case in cases]),
             surface=stack([case.surface for case in cases]),
-            defined=stack([self.scaling.defined(case.surface) for case in cases]),
+            defined=stack([self.scaling.known(case) for case in cases]),
             coefficients=torch.from_numpy(np.stack([self.scaling.coefficient_targets(case) for case in cases])),
             weights=stack([self._weights(case) for case in cases]),
             elements=stack([self._elements(case) for case in cases]),
@@ -173,7 +173,7 @@ class Batches:
         return weights
 
     def _elements(self, case: Case) -> NDArray:
-        if case.areas is None or case.normals is None or case.conditions is None:
+        if case.areas is None or case.normals is None or case.conditions is None or not case.fields:
             return np.zeros_like(case.points)
         shares = case.areas
         if self.sampling.kind == "density":  # drawn by area, all stand for the same share of the whole skin

@@ -39,7 +39,8 @@ def conclude(best: Path, cases: TrainingCases, own: Processes, seconds: float) -
     held = _measure(surrogate, cases.dataset, cases.validation, "validate", own, seconds)
     known = Evaluation([])
     if held.evidence or not cases.validation:
-        known = _measure(surrogate, cases.dataset, cases.train, "statistics for trust", own, seconds)
+        solved = [name for name in cases.train if cases.dataset.has_fields(name)]
+        known = _measure(surrogate, cases.dataset, solved, "statistics for trust", own, seconds)
     # What was seen in training speaks for no route.
     routes = best_routes(held if held.rows else Evaluation(known.rows[:1]))
     if own.first:

@@ -77,9 +77,10 @@ class Objective(nn.Module):
             error = slopes - truth
             parts["gradient"] = t.gradient_weight, losses.relative(error, truth, everywhere, batch.weights, self._total)
         if coefficients is not None:
-            error = coefficients.float() - batch.coefficients
+            known = batch.coefficients.isfinite()
+            error = torch.where(known, coefficients.float() - batch.coefficients, 0)
             # Not squared: beside the relative error of the fields, a square would fade out as both become small.
-            parts["coefficients"] = t.coefficient_weight, error.abs().mean()
+            parts["coefficients"] = t.coefficient_weight, error.abs().sum() / known.sum().clamp(min=1)
         if t.force_weight:
             error = self._force(outputs, batch) - self._force(targets, batch)
             parts["force"] = t.force_weight, error.square().mean()

@@ -21,6 +21,7 @@ from aerosurrogate.mesh.vtu import Cells, VtuFile
 Floats = NDArray[np.float64]
 TOUCHING = 1e-12  # body lengths
 SCOUTS = 300_000  # points of a skin to which the distance of streamed cells is measured: 9 mm apart on a car
+MEASURED = 4096, 2048  # points on and around a body of which no more than coefficients is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +142,17 @@ def array(data: Any, name: str, where: str) -> NDArray[Any]:
     if name not in data:
         raise InputError(f"{where} has no array {name}", seen=", ".join(data.keys()) or "none")
     return np.asarray(data[name])
+
+
+def measured_points(surface: Surface, stream: Conditions, seed: int) -> tuple[Points, Points]:
+    """Points on and around a body (m, model's frame) of which no more than coefficients is known, drawn as models
+    draw them."""
+    on, off = MEASURED
+    scaled = surface.transformed(np.eye(surface.dimension), np.zeros(surface.dimension), 1 / stream.length)
+    skin = surroundings.on_skin(scaled, on, seed)
+    air = surroundings.around(surroundings.usual_region(surface.dimension, stream.ground), scaled, off, seed + 1)
+    shares = surface.normals[skin.cells] * (surface.areas.sum() / on)
+    return Points(skin.points * stream.length, shares), Points(air.points * stream.length, np.zeros(off))
 
 
 def flow_case(

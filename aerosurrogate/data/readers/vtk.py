@@ -24,7 +24,8 @@ A `dataset.toml` in the folder says what is what; everything in it may be left o
     test = ["car_07", "van_*"]  # the others are for training; without this every fifth case is held out
 
 Cases come in the model's frame (see `aerosurrogate.body`). Values in cells are taken at their centres, values at points
-at the vertices. A pressure that the skin's file lacks comes from the nearest point of the air.
+at the vertices. A pressure that the skin's file lacks comes from the nearest point of the air. Shapes without any array
+whose drag stands in the table (from a wind tunnel, say) teach a model's head alone.
 """
 
 import csv
@@ -51,6 +52,7 @@ from aerosurrogate.data.readers.meshes import (
     at_vertices,
     cell_volumes,
     flow_case,
+    measured_points,
     streamed,
     thinned,
     vertex_volumes,
@@ -182,17 +184,20 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     around = None
     for air in (file for file in beside if file.suffix not in (".toml", ".csv")):
         around = _outside(body, _air(air, body, settings, UNITS[units or "m"], options.keep), notes)
-    names = arrays_of(settings, {**surface.point_data, **surface.cell_data})
-    skin = thinned(_completed(_skin(body, names), around, notes), options.keep, zlib.crc32(name.encode()))
-    _refuse_missing(path, settings, surface, {**skin.fields, **(around.fields if around else {})})
-    if settings.pressure == "kinematic":
-        skin, around = _per_density(skin, said.density), around and _per_density(around, said.density)
-    reference = {key: float(row[key]) for key in TRUTHS if key in row}
-    reference = {"area": body.silhouette} | reference | {"silhouette": body.silhouette}
     conditions = None
     if said.speed is not None:
         grounded = body.ground is not None
         conditions = Conditions(said.speed, body.length, said.alpha, said.density, said.viscosity, grounded)
+    names, seed = arrays_of(settings, {**surface.point_data, **surface.cell_data}), zlib.crc32(name.encode())
+    if conditions is not None and "cd" in row and not names and around is None:
+        skin, around = measured_points(body.in_model_frame(), conditions, seed)
+    else:
+        skin = thinned(_completed(_skin(body, names), around, notes), options.keep, seed)
+        _refuse_missing(path, settings, surface, {**skin.fields, **(around.fields if around else {})})
+    if settings.pressure == "kinematic":
+        skin, around = _per_density(skin, said.density), around and _per_density(around, said.density)
+    reference = {key: float(row[key]) for key in TRUTHS if key in row}
+    reference = {"area": body.silhouette} | reference | {"silhouette": body.silhouette}
     return flow_case(name, body.in_model_frame(), skin, around, conditions, reference=reference, notes=notes)
 
 
