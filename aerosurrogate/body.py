@@ -6,6 +6,7 @@ The body keeps the axes of its file, in metres. x_model = rotation @ (x - origin
     2D  chord along +x, leading edge at the origin; length = chord
 """
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,17 +74,8 @@ class Body:
 
     def reference_area(self, choice: str) -> tuple[float, str]:
         """Area in m2 by `silhouette`, `rectangle` or a number, and what it is in words."""
-        try:
-            given = float(choice)
-        except ValueError:
-            given = None
-        if given is not None:
-            if not given > 0:
-                raise InputError("the reference area must be positive", seen=choice, remedy="give --area in m2")
+        if (given := given_area(choice)) is not None:
             return given, "as given"
-        if choice not in ("silhouette", "rectangle"):
-            remedy = "give --area silhouette, --area rectangle or a number of m2"
-            raise InputError("no such reference area", seen=choice, remedy=remedy)
         if self.dimension == 2:
             return self.length, "chord x 1 m"
         if choice == "silhouette":
@@ -114,6 +106,20 @@ class Body:
         """Where the pitching moment is taken about: mid-length on the ground, or a quarter of the chord. (d,) m."""
         quarter = np.array([[0.25 * self.length, 0.0]]) if self.dimension == 2 else np.zeros((1, 3))
         return self.to_file(quarter)[0]
+
+
+def given_area(choice: str) -> float | None:
+    """The m2 of `--area`; None where it names a way to measure it."""
+    if choice in ("silhouette", "rectangle"):
+        return None
+    try:
+        given = float(choice)
+    except ValueError:
+        given = math.nan
+    if not (math.isfinite(given) and given > 0):
+        remedy = "give --area silhouette, --area rectangle or a number of m2"
+        raise InputError("no such reference area", seen=f"--area {choice}", remedy=remedy)
+    return given
 
 
 def set_in_stream(surface: Surface, stream: StreamOptions, file: str) -> Body:
@@ -152,8 +158,8 @@ def set_in_stream(surface: Surface, stream: StreamOptions, file: str) -> Body:
 
 def mirrored(surface: Surface, axis: str, file: str) -> Surface:
     """The surface and its mirror image across the plane where the coordinate `axis` is zero."""
-    if axis not in ("x", "y", "z") or surface.dimension != 3:
-        raise InputError("a body is doubled across a plane", seen=f"--symmetry {axis}", remedy="give --symmetry y")
+    if surface.dimension != 3:
+        raise InputError(f"{file}: a section is not doubled", seen=f"--symmetry {axis}", remedy="leave it out")
     column = "xyz".index(axis)
     depth = surface.points[:, column]
     if min(depth.max(), -depth.min()) > 1e-3 * surface.length:
@@ -256,11 +262,7 @@ def _ground(surface: Surface, axes: FlowAxes, stream: StreamOptions) -> float | 
     if stream.ground == "none":
         return None
     if stream.ground != "auto":
-        try:
-            return float(stream.ground) * UNITS[stream.units or "m"]
-        except ValueError:
-            remedy = "give --ground auto, --ground none or a height"
-            raise InputError("the ground is not a height", seen=stream.ground, remedy=remedy) from None
+        return float(stream.ground) * UNITS[stream.units or "m"]
     lowest = float(_heights(surface, axes).min())
     length = float(np.ptp(surface.points @ axes.flow))
     return 0.0 if BELOW * length <= lowest <= ABOVE * length else lowest

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from aerosurrogate import console, flow_fields
+from aerosurrogate.body import given_area
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.decision.decide import Suggestion, decide, stranger
 from aerosurrogate.decision.known import Known, matched, read_known
@@ -23,7 +24,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields, Row, column, interval
 from aerosurrogate.mesh import coordinates
 from aerosurrogate.mesh.load import load
-from aerosurrogate.parallel import expanded, in_batches, workers
+from aerosurrogate.parallel import expanded, in_batches, refuse_all, workers
 from aerosurrogate.predict import Predictor
 from aerosurrogate.predict_many import predict_many
 from aerosurrogate.pressure_files import holds_pressure, read_solved
@@ -216,13 +217,9 @@ def coeffs(
     found, failed = read_designs(files, [settings.stream], settings, jobs)
     designs = {file: fields for file, (fields,) in found.items()}
     if not designs:
-        raise InputError(
-            "no design could be used", seen=console.few(failed.values()), remedy="see `aerosurrogate check`"
-        )
+        refuse_all(failed)
     if baseline is not None and baseline not in designs:
-        raise InputError(
-            f"the baseline cannot be used ({failed[baseline]})", seen=baseline, remedy="see `aerosurrogate check`"
-        )
+        raise InputError(f"the baseline cannot be used: {failed[baseline]}")
     for body in (design.body for design in designs.values()):
         if body.name in simulated:
             true[body.name] = simulated[body.name].over(body.reference_area(settings.area)[0])
@@ -238,6 +235,11 @@ def read_designs(
     files: Sequence[str], states: Sequence[StreamOptions], settings: CoeffsOptions, jobs: int | None = None
 ) -> tuple[dict[str, list[FlowFields]], dict[str, str]]:
     """The fields of each file in each state of the stream, and why some files have none."""
+    given_area(settings.area)  # what is wrong for all of them is said before the first is read
+    if settings.model is not None:
+        from aerosurrogate.surrogate import find_model
+
+        find_model(settings.model)
     # Sections go through the model together, with one thread each: more would wait for one another most of the time.
     light = all(Path(file).suffix.lower() in ("", *coordinates.SUFFIXES) for file in files)
     at_once = workers(files, jobs)

@@ -91,6 +91,13 @@ class FlowAxes:
         return np.stack([self.flow, self.side, self.up])
 
 
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
 def _axis(text: str, option: str) -> NDArray[np.float64]:
     sign, name = (text[0], text[1:]) if text[:1] in "+-" and text else ("+", text)
     if name.lower() not in _AXES:
@@ -112,6 +119,24 @@ class StreamOptions:
     ground: str = "auto"  # auto | none | height in the file's units
     units: str | None = None  # m, cm, mm, in, ft
     symmetry: str | None = None  # x, y, z: the file holds half a body on this plane
+
+    def __post_init__(self) -> None:
+        """Refuse what no body could stand in, before any is read."""
+        for name in ("speed", "reynolds", "density", "viscosity"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise InputError(
+                    f"{name} must be a positive number", seen=f"--{name} {value:g}", remedy=f"give --{name}"
+                )
+        if self.alpha is not None and not math.isfinite(self.alpha):
+            raise InputError("alpha must be a number of degrees", seen=f"--alpha {self.alpha:g}", remedy="give --alpha")
+        FlowAxes.parse(self.flow, self.up)
+        if self.ground not in ("auto", "none") and not _is_number(self.ground):
+            remedy = "give --ground auto, --ground none or a height"
+            raise InputError("the ground is not a height", seen=f"--ground {self.ground}", remedy=remedy)
+        if self.symmetry is not None and self.symmetry not in _AXES:
+            remedy = "give --symmetry y"
+            raise InputError("a body is doubled across a plane", seen=f"--symmetry {self.symmetry}", remedy=remedy)
 
     def conditions(self, length: float, usual: Conditions) -> Conditions:
         """The stream around a body of `length` metres; what was left open is taken from `usual`.

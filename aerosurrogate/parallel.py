@@ -7,11 +7,11 @@ task with it.
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from aerosurrogate import console
 from aerosurrogate.errors import InputError
@@ -36,6 +36,14 @@ def expanded(files: Sequence[str]) -> list[str]:
         else:
             found.append(file)
     return list(dict.fromkeys(found))
+
+
+def refuse_all(failed: Mapping[str, str]) -> NoReturn:
+    """For a call of which no file could be used: the reason, or the reasons above a count."""
+    if len(failed) == 1:
+        raise InputError(next(iter(failed.values())))
+    console.left_out(failed)
+    raise InputError(f"none of {len(failed)} designs could be used", remedy="see the warnings above")
 
 
 def workers(files: Sequence[str], jobs: int | None) -> int:

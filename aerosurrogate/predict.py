@@ -29,7 +29,7 @@ from aerosurrogate.mesh.read import UNITS, read_surface, units_doubt
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.write import in_space, write_mesh
 from aerosurrogate.model_frame import in_place, known_stream, sample, skin_places, usual_stream, what_the_model_cannot
-from aerosurrogate.parallel import each, expanded, own_device, workers
+from aerosurrogate.parallel import each, expanded, own_device, refuse_all, workers
 from aerosurrogate.trust import familiarity, intervals
 
 if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
@@ -176,22 +176,25 @@ class Predictor:
                 "the angle of attack follows from the lift", seen=f"--alpha {stream.alpha:g}", remedy=remedy
             )
         before, alpha, slope = None, 0.0, LIFT_SLOPE
+        reached: list[tuple[float, float]] = []  # how far off, at which angle
         for _ in range(LIFT_STEPS):
             found = self.predict(file, replace(stream, alpha=alpha))
             if found.body.dimension == 3:
                 raise InputError("--at-lift is for sections", seen=file, remedy="leave it out for bodies in 3D")
             off = lift - found.row()["cl"]
+            reached.append((off, alpha))
             if abs(off) <= LIFT_TOLERANCE:
                 said = f"angle of attack {alpha:.3f} degrees, solved for a lift coefficient of {lift:g}"
                 return replace(found, body=replace(found.body, notes=(*found.body.notes, said)))
             if before is not None and before[0] != alpha:
                 slope = (before[1] - off) / (alpha - before[0])
-            if slope <= 0 or abs(alpha) > LIFT_ANGLE:
+            if slope <= 0 or (before is not None and before[0] == alpha):
                 break
-            before, alpha = (alpha, off), alpha + off / slope
+            before, alpha = (alpha, off), float(np.clip(alpha + off / slope, -LIFT_ANGLE, LIFT_ANGLE))
+        off, alpha = min(reached, key=lambda pair: abs(pair[0]))
         raise InputError(
             f"{file}: no angle of attack gives this lift",
-            seen=f"--at-lift {lift:g}; lift {lift - off:.4g} at {before[0] if before else 0.0:.3g} degrees",
+            seen=f"--at-lift {lift:g}; nearest {lift - off:.4g} at {alpha:.3g} degrees",
             remedy="ask for less lift",
         )
 
@@ -312,8 +315,19 @@ def predict(
     device: str = "auto",
 ) -> Predictions:
     """Predict each shape and write its fields: to `out` if there is one shape, else into the folder `out`."""
+    asked = {"--points": points is not None, "--grid": wanted.grid is not None, "--surface-only": wanted.surface_only}
+    said = [option for option, given in asked.items() if given]
+    if len(said) > 1:
+        raise InputError("these say different places for the answer", seen=" ".join(said), remedy="give one of them")
+    if wanted.grid is not None and out.suffix.lower() == ".vtp":
+        remedy = f"--out {out.with_suffix('.vtu')}, or leave --grid out"
+        raise InputError("a .vtp holds the skin alone", seen=f"--grid with --out {out}", remedy=remedy)
     geometries = expanded(geometries)
     places = _outputs(geometries, out)
+    if model is not None:
+        from aerosurrogate.surrogate import find_model
+
+        find_model(model)
     predictor = Predictor(model, device, max(1, (os.cpu_count() or 1) // workers(geometries, None)))
     mesh = None if points is None else load(points)
 
@@ -328,6 +342,8 @@ def predict(
         return fields.row()
 
     rows, failed = each(geometries, work, "designs")
+    if not rows:
+        refuse_all(failed)
     return Predictions(rows, {file: places[file] for file in rows}, failed)
 
 

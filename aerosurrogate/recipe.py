@@ -218,4 +218,12 @@ def _override(document: dict[str, Any], text: str) -> None:
             raise InputError("--set goes into a table", seen=key, remedy="for example --set training.epochs=3")
     if last in ("epochs", "steps"):  # one replaces the other
         document.pop("steps" if last == "epochs" else "epochs", None)
+    if tables == ["data"] and last in ("path", "beside"):  # as in any command, a path is seen from where one stands
+        parsed = [_from_here(entry) for entry in parsed] if isinstance(parsed, list) else _from_here(parsed)
     document[last] = parsed
+
+
+def _from_here(path: Any) -> Any:
+    """The data set that a path names in the present folder; as it is where there is none."""
+    here = Path(path) if isinstance(path, str) else None
+    return path if here is None or not (here / "manifest.json").is_file() else str(here.resolve())

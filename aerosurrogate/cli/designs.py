@@ -100,6 +100,9 @@ def coeffs(
 
     still = StreamOptions(None, None, None, density, viscosity, flow, up, ground, units, symmetry)
     streams = states(still, speed, alpha, reynolds)
+    pages = (".html",) if len(streams) == 1 else (".html", ".png")
+    if report is not None and report.suffix.lower() not in pages:
+        raise InputError(f"a report is written as {' or '.join(pages)}", seen=f"--report {report}")
     settings = CoeffsOptions(streams[0], area, patch, pressure, model, device, at_lift)
     result: Ranking | Polars
     if len(streams) == 1:

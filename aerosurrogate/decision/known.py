@@ -13,6 +13,8 @@ from aerosurrogate.mesh.load import load
 from aerosurrogate.pressure_files import holds_pressure, read_solved
 from aerosurrogate.trust.agreement import read_truth
 
+_REMEDY = "give a table name,cd[,cl] (.csv), a folder that `simulate` wrote, or a file with a pressure"
+
 
 @dataclass(frozen=True)
 class Known:
@@ -33,6 +35,8 @@ def read_known(sources: Sequence[Path], stream: StreamOptions | None = None) -> 
     """Known values by the name of the design."""
     found: dict[str, Known] = {}
     for source in sources:
+        if not source.exists():
+            raise InputError("no such file or folder of solved values", seen=source, remedy=_REMEDY)
         if source.suffix.lower() == ".csv":
             found |= {name: Known(values) for name, values in read_truth(source).items()}
         elif any(source.glob("runs/*/record.json")):
@@ -83,8 +87,6 @@ def _simulated(folder: Path, stream: StreamOptions) -> dict[str, Known]:
 
 def _solved(file: Path, stream: StreamOptions) -> dict[str, Known]:
     """A file of fields, or an OpenFOAM case, integrated."""
-    if not file.exists():
-        raise InputError("no such file or folder of known values", seen=file, remedy="give --known solved.csv")
     mesh = None if file.is_dir() or file.suffix.lower() == ".foam" else load(file)
     if mesh is not None and flow_fields.is_fields_file(mesh):
         design = flow_fields.from_mesh(mesh, str(file))
@@ -94,7 +96,6 @@ def _solved(file: Path, stream: StreamOptions) -> dict[str, Known]:
     elif mesh is None or holds_pressure(mesh):
         design = read_solved(str(file), mesh, stream)
     else:
-        remedy = "give a table name,cd[,cl], a folder that `simulate` wrote, or a file with a pressure"
-        raise InputError("no known values in it", seen=file, remedy=remedy)
+        raise InputError("no known values in it", seen=file, remedy=_REMEDY)
     row = design.row()
     return {row["name"]: Known({"cd": row["cd"], "cl": row["cl"]}, row["area_m2"])}

@@ -54,6 +54,9 @@ def load(path: Path) -> pv.UnstructuredGrid:
     except InputError:
         raise
     except Exception as error:  # readers raise whatever they stumble over
+        if "Could not deduce file format" in str(error):
+            remedy = "give a mesh, for example .stl, .obj, .vtp or .vtu"
+            raise InputError("no mesh format that is known", seen=path, remedy=remedy) from None
         reason = str(error).strip().splitlines()
         raise InputError(
             f"{path}: not a readable {path.suffix or 'mesh'} file",

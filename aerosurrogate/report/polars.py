@@ -15,7 +15,7 @@ from aerosurrogate.coeffs import FOLDED, CoeffsOptions, assumptions, read_design
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import Row, column, interval
-from aerosurrogate.parallel import expanded
+from aerosurrogate.parallel import expanded, refuse_all
 from aerosurrogate.sweeps import swept
 
 CSV = {  # our names by those that the users of polars know
@@ -102,7 +102,7 @@ def polars(
     names = swept(list(states))
     found, failed = read_designs(expanded(files), states, settings, jobs)
     if not found:
-        raise InputError("no design could be used", seen=console.few(failed.values()), remedy="give shapes")
+        refuse_all(failed)
     by_design = [[fields.row(settings.area) for fields in designs] for designs in found.values()]
     for rows in by_design:
         for row in rows:

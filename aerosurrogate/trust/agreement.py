@@ -22,6 +22,8 @@ BEST = (1, 3, 5, 10)
 def read_truth(path: Path) -> dict[str, dict[str, float]]:
     """A table `name,cd[,cl]` as name -> {"cd": ..., "cl": ...}; other columns are left alone."""
     remedy = "give a CSV file that starts with the line name,cd or name,cd,cl"
+    if not path.is_file():
+        raise InputError("no such table of true values", seen=path, remedy=remedy)
     try:
         rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines(), skipinitialspace=True))
     except (OSError, UnicodeDecodeError) as error:

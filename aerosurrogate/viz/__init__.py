@@ -35,8 +35,13 @@ def viz(
         raise InputError("no such file or run", seen=files[0])
     if files[0].is_dir() and (solved := sorted(files[0].glob("*.vtu"))) and (files[0] / "runs").is_dir():
         files = [*solved, *files[1:]]  # a folder of `simulate`
-    kept = is_held_out(files[0])
-    if kept or (_is_run(files[0]) and kind not in (None, "history")):
+    if layer is not None and kind != "slices":
+        raise InputError("layers are those of learned slices", seen=f"--layer {layer}", remedy="add --kind slices")
+    kept, drawn = is_held_out(files[0]), _is_run(files[0]) and kind not in (None, "history")
+    if case is not None and not drawn:
+        remedy = "give a run folder and --kind error, field or slices"
+        raise InputError("a case is one of a run's data", seen=f"--case {case}", remedy=remedy)
+    if kept or drawn:
         from aerosurrogate.viz import cases
 
         cases.draw(files[0], out, kind=kind or "error", field=field, layer=layer, name=case)

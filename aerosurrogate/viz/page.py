@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from aerosurrogate.viz import history as runs
 from aerosurrogate.viz.planes import FlowPlane, flow_plane
 from aerosurrogate.viz.render import VIEWS
-from aerosurrogate.viz.skin import edges, thinned
+from aerosurrogate.viz.skin import edges, sides, thinned
 from aerosurrogate.viz.source import Difference, Scale, Source
 
 _SCALES = {"RdBu_r": "RdBu_r", "viridis": "Viridis"}
@@ -303,16 +303,11 @@ def _curves_figure(curves: Sequence[tuple[str, NDArray]], source: Source, label:
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    surface = source.surface
-    low, high = surface.points[:, 0].min(), surface.points[:, 0].max()
     for number, (name, values) in enumerate(curves):
-        for upper, dash in ((True, "solid"), (False, "dash")):
-            side = (surface.normals[:, 1] >= 0) == upper
-            order = np.argsort(surface.centres[side, 0])
-            x = (surface.centres[side, 0][order] - low) / (high - low)
+        for upper, x, along in sides(source.surface, values):
             words = f"{name} {'upper' if upper else 'lower'} side".strip()
-            line = {"dash": dash, "color": _COLOURS[number % len(_COLOURS)]}
-            figure.add_scatter(x=rounded(x), y=rounded(values[side][order]), name=words, mode="lines", line=line)
+            line = {"dash": "solid" if upper else "dash", "color": _COLOURS[number % len(_COLOURS)]}
+            figure.add_scatter(x=rounded(x), y=rounded(along), name=words, mode="lines", line=line)
     yaxis = {"title": label, "autorange": _direction(source)}
     figure.update_layout(template="plotly_white", xaxis_title="x / c", yaxis=yaxis)
     return figure

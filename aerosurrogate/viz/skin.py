@@ -1,5 +1,7 @@
 """A skin made ready for the eye: smooth where the body is smooth, with its edges, thinned where it is heavy."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,6 +37,17 @@ def _evened(surface: Surface, values: Floats) -> Floats:
         total[here] += share * flat[other]
         weight[here] += share
     return np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), flat).reshape(-1, 3)
+
+
+def sides(surface: Surface, values: NDArray) -> Iterator[tuple[bool, Floats, Floats]]:
+    """Of a section the upper and then the lower side: which it is, x/c and values (m,) along it, both from the nose."""
+    upper = surface.normals[:, 1] >= 0
+    low, high = surface.points[:, 0].min(), surface.points[:, 0].max()
+    x = (surface.centres[:, 0] - low) / (high - low)
+    orders = [np.flatnonzero(upper == side)[np.argsort(x[upper == side])] for side in (True, False)]
+    nose = np.mean([values[order[0]] for order in orders if len(order)])
+    for side, order in zip((True, False), orders, strict=True):
+        yield side, np.append(0.0, x[order]), np.append(nose, values[order])
 
 
 def edges(corners: NDArray, eye: NDArray | None = None) -> Floats:

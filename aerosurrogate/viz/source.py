@@ -114,13 +114,14 @@ def open_source(file: str, field: str | None = None, stream: StreamOptions | Non
         return _plain(file, field)
     arrays = solution.with_pressure_coefficient(solution.skin)
     name = field or "Cp"
+    known = dict.fromkeys([*arrays, *(key for region in solution.around for key in region.arrays)])
     if name in STILL_ON_WALLS:
         if not any(name in region.arrays for region in solution.around):
-            remedy = "give a file that aerosurrogate predict wrote, without --surface-only"
+            others = "|".join(other for other in known if other != name)
+            remedy = f"give --field {others}" if solution.around else "predict it without --surface-only"
             raise InputError(f"{file}: holds no {name} around the body", seen=f"--field {name}", remedy=remedy)
         arrays = arrays | {name: np.zeros(len(solution.body.surface.cells))}
     if name not in arrays:
-        known = dict.fromkeys([*arrays, *(key for region in solution.around for key in region.arrays)])
         raise InputError(f"{file}: no such field", seen=name, remedy=f"give --field {'|'.join(known)}")
     body = solution.body
     # The design's name is what it was predicted from; the file of its fields may be called anything.

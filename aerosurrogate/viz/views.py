@@ -10,9 +10,10 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from aerosurrogate.errors import InputError
 from aerosurrogate.viz.planes import FlowPlane, flow_plane
 from aerosurrogate.viz.render import Shot, render
-from aerosurrogate.viz.skin import corner_values
+from aerosurrogate.viz.skin import corner_values, sides
 from aerosurrogate.viz.source import Difference, Scale, Source
 
 DPI = 110
@@ -31,7 +32,8 @@ _PLACES = {  # of the views of one body: the picture's size, its row, and its co
 def field(sources: Sequence[Source]) -> Figure:
     """One design from several sides, or several designs side by side with one scale of colours."""
     if len({s.surface.dimension for s in sources}) > 1:
-        sources = [s for s in sources if s.surface.dimension == sources[0].surface.dimension]
+        seen = ", ".join(f"{s.name} ({s.surface.dimension}D)" for s in sources)
+        raise InputError("bodies and sections make no picture together", seen=seen, remedy="draw them apart")
     if sources[0].surface.dimension == 2:
         return _sections(sources)
     return _body(sources[0]) if len(sources) == 1 else _bodies(sources)
@@ -109,8 +111,11 @@ def _bodies(sources: Sequence[Source]) -> Figure:
 
 
 def _planes(planes: Sequence[FlowPlane], title: str) -> Figure:
-    """The flow in the middle planes of several bodies, one below the other."""
-    figure = new_figure(13, 4.6 * len(planes), title)
+    """The flow in a plane of each design, one below the other, with as much room as the widest takes."""
+    tall = 4.0 if planes[0].source.surface.dimension == 3 else 5.4  # inches
+    widest = max(np.ptp(plane.x) / np.ptp(plane.y) for plane in planes)
+    wide = min(13.0, tall * widest + 2.2)
+    figure = new_figure(wide, ((wide - 2.2) / widest + 1.7) * len(planes), title)
     for axes, plane in zip(np.atleast_1d(figure.subplots(len(planes), 1)), planes, strict=True):
         draw_plane(figure, axes, plane)
         if len(planes) > 1:
@@ -178,15 +183,10 @@ def chord_curves(
     axes: Any, surface: Any, values: NDArray, field: str, *, colour: str, label: str | None = None
 ) -> None:
     """A skin's values over x/c: the upper side as a line, the lower side dashed."""
-    centres = surface.centres
-    low, high = surface.points[:, 0].min(), surface.points[:, 0].max()
-    for upper, style in ((True, "-"), (False, "--")):
-        side = (surface.normals[:, 1] >= 0) == upper
-        order = np.argsort(centres[side, 0])
-        x = (centres[side, 0][order] - low) / (high - low)
+    for (upper, x, along), style in zip(sides(surface, values), ("-", "--"), strict=True):
         name = label if upper else None
         name = name or (None if label else "upper side" if upper else "lower side")
-        axes.plot(x, values[side][order], style, color=colour, linewidth=1.4, label=name)
+        axes.plot(x, along, style, color=colour, linewidth=1.4, label=name)
 
 
 def _finish_chord_axes(axes: Any, source: Source) -> None:

@@ -1,0 +1,117 @@
+"""What is wrong for all designs of a call is said before the first is read, in one message with one remedy."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from aerosurrogate.cli import app
+from aerosurrogate.conditions import StreamOptions
+from aerosurrogate.decision.known import read_known
+from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.load import load
+from aerosurrogate.mesh.read import read_surface
+from aerosurrogate.predict import Wanted, predict
+from aerosurrogate.recipe import read_recipe
+from aerosurrogate.viz import viz
+from aerosurrogate.viz.skin import sides
+
+ROOT = Path(__file__).parents[1]
+CAR = str(ROOT / "sample_meshes/car.stl")
+
+
+def refusal(*words: object) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert isinstance(result.exception, InputError), result.output
+    assert str(result.exception).count("To fix it") <= 1
+    assert "designs/s" not in result.output  # none was read
+    return str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--speed -3", "speed must be a positive number: --speed -3"),
+        ("--reynolds 0", "reynolds must be a positive number"),
+        ("--density nan", "density must be a positive number: --density nan"),
+        ("--viscosity inf", "viscosity must be a positive number"),
+        ("--flow +q", "--flow takes an axis: +q"),
+        ("--flow +x --up -x", "flow and up must be perpendicular"),
+        ("--ground abc", "the ground is not a height: --ground abc"),
+        ("--ground nan", "the ground is not a height"),
+        ("--symmetry w", "a body is doubled across a plane: --symmetry w"),
+        ("--area x", "no such reference area: --area x"),
+        ("--area -1", "no such reference area"),
+        ("--area nan", "no such reference area"),
+        ("--model nosuch", "no such model: nosuch"),
+        ("--report x.pdf", "a report is written as .html: --report x.pdf"),
+        ("--report x.png", "a report is written as .html"),
+        ("--alpha 1,2 --report x.txt", "a report is written as .html or .png"),
+        ("--known nosuch.csv", "no such file or folder of solved values: nosuch.csv"),
+        ("--reference nosuch.csv", "no such table of true values: nosuch.csv"),
+    ],
+)
+def test_options_of_coeffs(option: str, words: str) -> None:
+    assert words in refusal("coeffs", CAR, *option.split())
+
+
+def test_one_design_that_fails_is_one_message_and_several_are_a_list(tmp_path: Path) -> None:
+    for command in (["coeffs"], ["predict", "--out", tmp_path / "x.vtu"]):
+        result = CliRunner().invoke(app, [str(word) for word in (*command, tmp_path / "nosuch.stl")])
+        assert str(result.exception).startswith("no such file: ")
+        assert str(result.exception).count("To fix it") == 1
+        assert "warning" not in result.output
+    names = [tmp_path / f"{i}.stl" for i in range(12)]
+    result = CliRunner().invoke(app, ["coeffs", *map(str, names)])
+    assert "none of 12 designs could be used" in str(result.exception)
+    assert result.output.count("left out") == 10  # and a count of the rest
+
+
+@pytest.mark.parametrize(
+    ("wanted", "points", "out", "seen"),
+    [
+        (Wanted(surface_only=True, grid=(4, 4, 4)), None, "x.vtu", "--grid --surface-only"),
+        (Wanted(grid=(4, 4, 4)), Path(CAR), "x.vtu", "--points --grid"),
+        (Wanted(surface_only=True), Path(CAR), "x.vtu", "--points --surface-only"),
+        (Wanted(grid=(4, 4, 4)), None, "x.vtp", "--grid with --out x.vtp"),
+    ],
+)
+def test_contradictions_in_where_to_answer(wanted: Wanted, points: Path | None, out: str, seen: str) -> None:
+    with pytest.raises(InputError, match=re.escape(seen)):
+        predict([CAR], Path(out), StreamOptions(), wanted, points=points)
+
+
+def test_files_that_are_no_meshes_are_called_so(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello")
+    for read in (load, lambda path: read_known([path])):
+        with pytest.raises(InputError, match=r"no mesh format that is known: .*a\.txt"):
+            read(tmp_path / "a.txt")
+
+
+def test_options_that_a_picture_has_no_use_for_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.vtu").write_text("x")
+    with pytest.raises(InputError, match="layers are those of learned slices: --layer 3"):
+        viz([tmp_path / "a.vtu"], tmp_path / "x.png", layer=3)
+    with pytest.raises(InputError, match="a case is one of a run's data: --case b"):
+        viz([tmp_path / "a.vtu"], tmp_path / "x.png", case="b")
+
+
+def test_a_data_set_on_the_command_line_is_seen_from_where_one_stands(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/manifest.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    recipe = read_recipe(ROOT / "recipes/darcy.toml", ["data.path=mine", 'data.beside=["mine"]'])
+    assert recipe.data.path == tmp_path / "mine"
+    assert recipe.data.beside == (tmp_path / "mine",)
+
+
+def test_both_sides_of_a_section_begin_at_its_nose() -> None:
+    section = read_surface("naca2412")
+    (up, x, high), (down, _, low) = sides(section, section.centres[:, 1])
+    assert (up, down) == (True, False)
+    assert high[0] == low[0]
+    assert x[0] == 0
+    assert np.all(np.diff(x) >= 0)
+    assert high[1:].min() > low[1:].max() - 0.05
