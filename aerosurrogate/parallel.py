@@ -10,12 +10,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
+from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from aerosurrogate import console
 from aerosurrogate.errors import InputError
 
+PATIENCE = timedelta(days=1)  # of a process for the slowest one; torchrun ends all if one dies
 SHAPES = (".stl", ".obj", ".ply", ".off", ".vtp", ".vtu", ".vtk", ".dat", ".cor")
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -89,6 +91,8 @@ def in_batches(
     rank, count = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     if rank > 0:
         console.be_quiet(True)
+    if count > 1:  # while all are there: one that has little to do may be done long before the others
+        _meet()
     done, failed = _in_threads(files[rank::count], work, title, size, jobs)
     if count > 1:
         done, failed = _gathered(done, failed, rank, count)
@@ -123,12 +127,17 @@ def _in_threads(
     return done, failed
 
 
+def _meet() -> None:
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", timeout=PATIENCE)
+
+
 def _gathered(
     done: dict[str, Answer], failed: dict[str, str], rank: int, count: int
 ) -> tuple[dict[str, Answer], dict[str, str]]:
     import torch.distributed as dist
 
-    dist.init_process_group("gloo")
     shares: list[tuple[dict[str, Answer], dict[str, str]]] | None = [({}, {})] * count if rank == 0 else None
     dist.gather_object((done, failed), shares)
     dist.destroy_process_group()

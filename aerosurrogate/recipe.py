@@ -94,7 +94,7 @@ class Training(Table):
     coefficient_weight: NonNegativeFloat = 0.3  # of the head's error
     force_weight: NonNegativeFloat = 0.0  # of the error of the integrated force
     mirror: bool = False  # half of the 2D cases upside down, at the opposite angle
-    shard_points: bool = False  # the processes share the points of each case, not the cases
+    shard_points: bool | PositiveInt = False  # processes share the points of each case: all, or teams of so many
     validate_every: PositiveInt | None = None  # steps; twenty times a run unless said
     checkpoint_seconds: NonNegativeFloat = 60.0  # between two checkpoints to go on from
 

@@ -1,4 +1,4 @@
-"""Two processes train to the single process' weights: sharing the batch, or the points of each case.
+"""Four processes train to the single process' weights: sharing the batch, the points of each case, or both.
 
 Each process has a folder of its own, as on machines that share no file system; the runs stop half way and go on.
 """
@@ -8,13 +8,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
+import torch.distributed as dist
 from joukowski import joukowski_set
 from safetensors.torch import load_file
 
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.surrogate import Surrogate
-from aerosurrogate.training.loop import train
+from aerosurrogate.training.cases import open_cases
+from aerosurrogate.training.distribution import processes
+from aerosurrogate.training.loop import Trainer, train
+from aerosurrogate.training.objective import Objective
+from aerosurrogate.training.run import Run
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "naca_rans.toml"
 LAUNCHED = """
@@ -27,14 +33,14 @@ os.chdir(f"machine{torch.distributed.get_rank()}")
 def run(out, *settings):
     options = [word for text in settings for word in ("--set", text)]
     app([*sys.argv[1:], *options, "--out", out, "--resume"], standalone_mode=False)
-for share in ("false", "true"):
+for share in ("false", "true", "2"):
     run(share, f"training.shard_points={share}", "training.steps=6")
     run(share, f"training.shard_points={share}", "training.steps=12")
 run("headless", "training.coefficient_weight=0.0", "training.steps=3")
 """
 
 
-def test_two_processes_are_as_good_as_one(tmp_path: Path) -> None:
+def test_four_processes_are_as_good_as_one(tmp_path: Path) -> None:
     data = joukowski_set(tmp_path / "sections", 6)
     settings = [
         f"data.path={data}",
@@ -47,7 +53,7 @@ def test_two_processes_are_as_good_as_one(tmp_path: Path) -> None:
         "model.slices=4",
         "training.points=64",
         "training.skin_points=32",
-        "training.batch=2",
+        "training.batch=4",
         "training.force_weight=0.1",
         "training.ema=0.9",
     ]
@@ -55,7 +61,7 @@ def test_two_processes_are_as_good_as_one(tmp_path: Path) -> None:
         train(read_recipe(RECIPE, [*settings, f"training.steps={steps}"]), tmp_path / "one", resume=True, device="cpu")
     (tmp_path / "launched.py").write_text(LAUNCHED)
     options = [word for text in settings for word in ("--set", text)]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
     done = subprocess.run(
         [*torchrun, "launched.py", "train", str(RECIPE), "--quiet", "--device", "cpu", *options],
         cwd=tmp_path,
@@ -66,7 +72,7 @@ def test_two_processes_are_as_good_as_one(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     alone = load_file(tmp_path / "one" / "resume.safetensors")
     first = tmp_path / "machine0"
-    for name in ("false", "true"):
+    for name in ("false", "true", "2"):
         shared = load_file(first / name / "resume.safetensors")
         assert shared.keys() == alone.keys()
         for key, value in alone.items():
@@ -77,6 +83,42 @@ def test_two_processes_are_as_good_as_one(tmp_path: Path) -> None:
     assert ours.card["validation"].keys() == theirs.card["validation"].keys()
     assert abs(ours.card["validation"]["U_volume"] - theirs.card["validation"]["U_volume"]) < 1e-3
     assert len(theirs.trust["ranges"]) == len(ours.trust["ranges"])
-    assert not any((tmp_path / "machine1").iterdir())
+    assert not any(file for number in (1, 2, 3) for file in (tmp_path / f"machine{number}").iterdir())
     before, after = (load_file(first / name / "resume.safetensors") for name in ("false", "headless"))
     assert before.keys() >= {key for key in after if not key.startswith("optimiser")}
+
+
+def test_points_are_shared_by_few_and_small_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each layer the tokens, projected before they are summed; the skin; all losses together."""
+    data = joukowski_set(tmp_path / "sections", 3)
+    sizes = ["channels=32", "layers=2", "heads=4", "slices=4"]
+    settings = [f"data.path={data}", "data.train=train", 'data.fields=["p","U","wallShearStress"]']
+    settings += [f"model.{size}" for size in sizes]
+    settings += ["training.points=64", "training.skin_points=32", "training.batch=2", "training.force_weight=0.1"]
+    recipe = read_recipe(RECIPE, settings)
+    sent: list[int] = []
+    plain = dist.all_reduce
+
+    def counted(tensor: torch.Tensor, *options: object, **named: object) -> object:
+        sent.append(tensor.numel())
+        return plain(tensor, *options, **named)  # type: ignore[arg-type]
+
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        with processes("cpu") as own:
+            trainer = Trainer(
+                recipe, open_cases(recipe, run := Run(tmp_path / "run", recipe, own, resume=False)), run, own
+            )
+        objective = Objective(trainer.model, trainer.cases.scaling, recipe.training, dist.group.WORLD)
+        batch = trainer.batches.make(0)
+        monkeypatch.setattr(dist, "all_reduce", counted)
+        loss = objective(batch)["loss"]
+        forward = list(sent)
+        loss.backward()
+        torch.testing.assert_close(loss, trainer.objective(batch)["loss"])
+    finally:
+        dist.destroy_process_group()
+    tokens = 2 * 4 * 4 * (32 // 4 + 1)  # batch, heads, slices, values and their weight
+    assert forward[:3] == [tokens, tokens, 2 * (32 + 1)]
+    assert len(forward) == 4, "losses"
+    assert sorted(sent[4:]) == sorted(forward)

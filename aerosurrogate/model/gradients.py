@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from aerosurrogate.model.folding import NORM_EPSILON, Folded, normalised
+from aerosurrogate.model.folding import NORM_EPSILON, Folded, normalised, unit
 
 if TYPE_CHECKING:
     from aerosurrogate.model.transolver import Block
@@ -37,7 +37,7 @@ class LeanBegin(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, dw: Tensor, dpart: Tensor) -> tuple[Tensor | None, ...]:
         x, w, weight = ctx.saved_tensors
-        z, mean, rstd = torch.native_layer_norm(x, x.shape[-1:], None, None, NORM_EPSILON)
+        z, mean, rstd = torch.native_layer_norm(x, x.shape[-1:], unit(x), None, NORM_EPSILON)
         z = z.to(w.dtype)
         dsums, dcounts = dpart[..., :-1].flatten(1, 2).to(w.dtype), dpart[:, None, ..., -1]  # [B, H*M, C], [B, 1, H, M]
         dw = torch.baddbmm((dw + dcounts).to(w.dtype).flatten(2), z, dsums.mT)  # [B, n, H*M]
@@ -80,7 +80,7 @@ class LeanFinish(torch.autograd.Function):
         dhidden = torch.autograd.grad(active, hidden, dout @ weight2)[0]  # [B*n, C*mlp_ratio]
         dweight2, dbias2 = dout.T @ active.detach(), dout.sum(0)
         u = ctx.block.attention.deslice(x, w, ready)
-        z, mean, rstd = torch.native_layer_norm(u, u.shape[-1:], None, None, NORM_EPSILON)
+        z, mean, rstd = torch.native_layer_norm(u, u.shape[-1:], unit(u), None, NORM_EPSILON)
         dweight1, dbias1 = dhidden.T @ z.to(weight1.dtype).flatten(0, 1), dhidden.sum(0)
         du = _norm_gradient((dhidden @ weight1).view_as(u), u, mean, rstd).add_(dy)
         dupdate = du.to(ready.dtype)

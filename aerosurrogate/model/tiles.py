@@ -124,16 +124,14 @@ def march(
                 w = None
             if i == 0 or seen <= keep:
                 kept[i] = _put((x, w), places[i]) if places else (x, w)
-        if total is not None and group is not None:
-            # Whatever its number of tiles, each process must bring the same precision.
-            total = SumOverGroup.apply(total.to(wide(total)), group)
         if last:
-            skin = total
+            skin = total if total is None else _total(total, group)
         else:
             assert total is not None
             recomputed = seen - sum(x.shape[1] for x, _ in kept.values())
-            with full_precision(total):
-                tokens.append(model.block(k).attention.mix(total))
+            attention = model.block(k).attention
+            with full_precision(total):  # projected first: C / D times less to be exchanged
+                tokens.append(attention.mix(_total(attention.project(total), group)))
             ready.append(model.block(k).ready(tokens[k]))
             if k == layers - 1 and not (fields or skinned):
                 break
@@ -208,6 +206,11 @@ class _Moved(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient, None
+
+
+def _total(part: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    # Whatever its number of tiles, each process must bring the same precision.
+    return part if group is None else SumOverGroup.apply(part.to(wide(part)), group)
 
 
 class SumOverGroup(torch.autograd.Function):

@@ -158,14 +158,20 @@ class PhysicsAttention(nn.Module):
             counts = there[:, None].expand(-1, self.heads, -1)  # [B, H, n]
         return torch.cat([sums.to(counts.dtype), counts[..., None]], dim=-1)
 
+    def project(self, sums: Tensor) -> Tensor:
+        """The sums [B, H, M, F + 1] as sums of values, [B, H, M, D + 1]: what is left to do in the folded order."""
+        sums = sums.to(self.out.weight.dtype)
+        if not self.folded:
+            return sums
+        weight, bias = fold_norm(self.norm, self.to_values.weight, self.to_values.bias)
+        weight, bias = weight.unflatten(0, (self.heads, -1)), bias.unflatten(0, (self.heads, 1, -1))
+        values = torch.einsum("bhmc,hdc->bhmd", sums[..., :-1], weight) + sums[..., -1:] * bias
+        return torch.cat([values, sums[..., -1:]], dim=-1)
+
     def mix(self, total: Tensor) -> Tensor:
-        """Attention among the tokens that the sums over all points make: [B, H, M, F + 1] -> [B, H, M, D]."""
+        """Attention among the tokens that the values of all points make: [B, H, M, D + 1] -> [B, H, M, D]."""
         total = total.to(self.out.weight.dtype)
         sums, counts = total[..., :-1], total[..., -1:]
-        if self.folded:
-            weight, bias = fold_norm(self.norm, self.to_values.weight, self.to_values.bias)
-            weight, bias = weight.unflatten(0, (self.heads, -1)), bias.unflatten(0, (self.heads, 1, -1))
-            sums = torch.einsum("bhmc,hdc->bhmd", sums, weight) + counts * bias
         tokens = sums if self.kind == "full" else sums / (counts + TOKEN_EPSILON)
         query, key, value = self.query(tokens), self.key(tokens), self.value(tokens)
         # Each learned slice holds something of every point, but a square or a point may lie in the padding.
@@ -245,7 +251,7 @@ class Block(nn.Module):
         """The block on all points x [B, N, C] at once."""
         w, sums = self.begin(x, folded, mask, grid, lean)
         with full_precision(sums):
-            tokens = self.attention.mix(sums)
+            tokens = self.attention.mix(self.attention.project(sums))
         return self.finish(x, w, self.ready(tokens), folded, lean)
 
     def begin(
@@ -315,9 +321,9 @@ class Transolver(Model):
         With `group`, the loss of the whole is the sum of the processes' losses, its gradient the sum of their
         gradients; so a loss on the coefficients, which every process computes, is to be divided by their number.
         """
-        self._check(inputs, grid, mask, time)
         if group is not None:
             self.require_states()
+        self._check(inputs, grid, mask, time)
         if mask is not None:
             inputs = inputs.masked_fill(~mask[..., None], 0.0)
             skin = None if skin is None else skin * mask

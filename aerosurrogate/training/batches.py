@@ -57,8 +57,9 @@ class Batch:
         return replace(self, targets=self.targets[..., chosen], defined=self.defined[..., chosen])
 
     def share(self, rank: int, processes: int) -> "Batch":
-        """Every so-manieth point, where the points of a case are spread over processes."""
-        return self._with({k: v[:, rank::processes] for k, v in self.tensors().items() if k != "coefficients"})
+        """Every so-manieth point, where the points of a case are spread over processes; no grid is left of them."""
+        parts = {k: v[:, rank::processes] for k, v in self.tensors().items() if k != "coefficients"}
+        return replace(self._with(parts), grid=None)
 
 
 def window(case: Case, field: str, time_steps: int, unrolled: int, rng: np.random.Generator) -> Case:

@@ -18,6 +18,18 @@ import torch.distributed as dist
 
 from aerosurrogate import console
 from aerosurrogate.devices import choose_device, communication, device_of_process
+from aerosurrogate.parallel import PATIENCE
+
+
+@dataclass(frozen=True)
+class Team:
+    """The processes that share the points of each case with this one. The teams of a run share its batches."""
+
+    number: int  # of this team
+    teams: int
+    rank: int  # of this process in its team
+    size: int
+    group: dist.ProcessGroup | None  # None where each process is a team; else not the one that gradients go through
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,15 @@ class Processes:
     @property
     def first(self) -> bool:
         return self.rank == 0
+
+    def team(self, size: int) -> Team:
+        """This process' team of so many, of which their number is a multiple."""
+        number, rank = divmod(self.rank, size)
+        teams = self.count // size
+        groups = [None] * teams
+        if size > 1:
+            groups = [dist.new_group(range(i * size, (i + 1) * size), timeout=PATIENCE) for i in range(teams)]
+        return Team(number, teams, rank, size, groups[number])
 
     def sum(self, values: torch.Tensor) -> torch.Tensor:
         """The sum over all processes, in place."""
@@ -100,7 +121,7 @@ def processes(device: str) -> Iterator[Processes]:
     own = device_of_process(choose_device(device))
     joined = dist.is_initialized()  # by the caller, whose group it then stays
     if not joined:
-        dist.init_process_group(communication(own))
+        dist.init_process_group(communication(own), timeout=PATIENCE)
     rank = dist.get_rank()
     if rank:
         console.be_quiet(True)

@@ -53,7 +53,7 @@ def train(recipe: Recipe, out: Path | None = None, *, resume: bool = False, devi
     require_data(recipe.data)
     folder = out or Path("runs") / recipe.name
     with processes(device) as own, alone_in(folder) if own.first else contextlib.nullcontext():
-        _check_share(recipe.training, own)
+        _team_size(recipe.training, own)
         run = Run(folder, recipe, own, resume=resume)
         cases = open_cases(recipe, run)
         say_what_is_missing(len(cases.validation))
@@ -63,13 +63,29 @@ def train(recipe: Recipe, out: Path | None = None, *, resume: bool = False, devi
             return trainer.conclude()
 
 
-def _check_share(training: Training, own: Processes) -> None:
-    if not training.shard_points and training.batch % own.count:
+def _team_size(training: Training, own: Processes) -> int:
+    """How many processes share the points of each case."""
+    size = own.count if training.shard_points is True else training.shard_points or 1
+    if own.count % size:
         raise InputError(
-            f"the batch must be a multiple of the {own.count} processes",
-            seen=f"training.batch = {training.batch}",
-            remedy=f"--set training.batch={own.count}, or --set training.shard_points=true",
+            f"the {own.count} processes cannot be divided into teams that share points",
+            seen=f"training.shard_points = {size}",
+            remedy="give a divisor of their number (torchrun --nproc-per-node), or true for all of them",
         )
+    if size > 1 and training.gradient_weight:
+        raise InputError(
+            "derivatives along a mesh need all of its points in one process",
+            seen=f"training.gradient_weight = {training.gradient_weight}",
+            remedy="--set training.shard_points=false, or --set training.gradient_weight=0",
+        )
+    teams = own.count // size
+    if training.batch % teams:
+        raise InputError(
+            f"the batch must be a multiple of the {teams} {'processes' if size == 1 else 'teams of processes'}",
+            seen=f"training.batch = {training.batch}",
+            remedy=f"--set training.batch={teams}, or --set training.shard_points=true",
+        )
+    return size
 
 
 class Trainer:
@@ -82,8 +98,8 @@ class Trainer:
         self.model = build_model(recipe, cases.scaling).to(own.device)
         if t.start and not run.resumed:
             take_weights(self.model, cases.scaling, Surrogate.load(t.start, "cpu"), Path(t.start).name)
-        group = own.group if t.shard_points else None
-        self.objective = Objective(self.model, cases.scaling, t, group).to(own.device)
+        self.team = own.team(_team_size(t, own))
+        self.objective = Objective(self.model, cases.scaling, t, self.team.group).to(own.device)
         if self.model.coefficients is not None and not self.objective.uses_head:
             self.model.coefficients.requires_grad_(False)  # or the processes would wait for its gradient
         self.parallel: nn.Module = self.objective
@@ -115,11 +131,10 @@ class Trainer:
         t, under_way = self.recipe.training, None
         start, saved = time.monotonic() - self.seconds, time.monotonic()
         every, log = self._validation_steps(), Log(self.run, self.batches, max(self.steps // LOGGED, 1))
-        share = (0, 1) if t.shard_points else (self.own.rank, self.own.count)
         if self.owed:
             self._validate()
         with self._stoppable(), console.progress(f"train {self.recipe.name}", self.steps, self.step) as advance:
-            for batch in self.batches.ahead(self.step, self.steps, *share):
+            for batch in self.batches.ahead(self.step, self.steps, self.team.number, self.team.teams):
                 launched = self._update(batch)
                 self.step += 1
                 if under_way is not None:
@@ -209,7 +224,7 @@ class Trainer:
         return int(order[place])
 
     def _share(self, batch: Batch) -> Batch:
-        part = batch.share(self.own.rank, self.own.count) if self.recipe.training.shard_points else batch
+        part = batch.share(self.team.rank, self.team.size) if self.team.group is not None else batch
         return replace(part.to(self.own.device), names=[])
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
@@ -243,15 +258,14 @@ class Trainer:
         )
         objective = Objective(model, self.cases.scaling, self.recipe.training, self.objective.group)
         objective = objective.to(self.own.device).eval()
-        shared = self.recipe.training.shard_points
-        mine = range(len(batches.names)) if shared else range(self.own.rank, len(batches.names), self.own.count)
+        mine = range(self.team.number, len(batches.names), self.team.teams)
         total = torch.zeros(1, device=self.own.device)
         total = total.to(wide(total))
         for number in mine:
             if self.stopped and self.own.count == 1:
                 return math.nan
             total += objective(self._share(batches.make(number * batches.repeats)), None)["loss"].to(total.dtype)
-        return (total if shared else self.own.sum(total)).item() / len(batches.names)
+        return self.own.sum(total / self.team.size).item() / len(batches.names)  # a team's processes have one loss
 
     def _checkpoint(self) -> None:
         if not self.own.first:

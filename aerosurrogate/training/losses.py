@@ -1,50 +1,58 @@
 """What training makes small: the paper's losses, the head's error, and the error of the integrated force.
 
-All are written as sums over points divided by sums over points, so that points spread over processes add up to the
-same number: `total` adds a sum over the processes that share a case.
+All are made of sums over points, so that points spread over processes add up to the same number: `..._sums` are those
+of the points at hand, and what they make is asked of the totals.
 """
-
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-Sum = Callable[[Tensor], Tensor]
 
+def square_sums(error: Tensor, counted: Tensor, surface: Tensor, weights: Tensor) -> Tensor:
+    """Squared errors and their weights, around the body and on its skin, [2, 2].
 
-def mean_square(
-    error: Tensor, counted: Tensor, surface: Tensor, weights: Tensor, surface_weight: float, total: Sum
-) -> Tensor:
-    """Weighted mean squared error around the body plus `surface_weight` times that on its skin.
-
-    error, counted [B, N, C]; surface, weights [B, N]. Where there is no skin, the mean over all points.
+    error, counted [B, N, C]; surface, weights [B, N].
     """
 
-    def mean(points: Tensor) -> Tensor:
+    def sums(points: Tensor) -> Tensor:
         here = counted & points[..., None]
         # Masked by `where`, not by a product: an output that is not finite off the mask must not spoil the sum.
         square = torch.where(here, error, 0).square() * weights[..., None]
-        return total(square.sum()) / total((here * weights[..., None]).sum()).clamp(min=1e-6)
+        return torch.stack([square.sum(), (here * weights[..., None]).sum()])
 
-    return mean(~surface) + surface_weight * mean(surface)
+    return torch.stack([sums(~surface), sums(surface)])
 
 
-def relative(
-    error: Tensor, truth: Tensor, counted: Tensor, weights: Tensor, total: Sum, least: Tensor | float = 0.0
+def mean_square(sums: Tensor, surface_weight: float) -> Tensor:
+    """Weighted mean squared error around the body plus `surface_weight` times that on its skin, from `square_sums`."""
+    around, skin = sums[:, 0] / sums[:, 1].clamp(min=1e-6)
+    return around + surface_weight * skin
+
+
+def relative_sums(
+    error: Tensor, truth: Tensor, counted: Tensor, weights: Tensor, least: Tensor | float = 0.0
 ) -> Tensor:
-    """|error| / |truth| in the L2 norm over points and channels, the mean over the batch.
+    """Sums of the squares of error, truth and `least`, the smallest truth that counts, for each case: [3, B].
 
-    error, truth, counted [B, N, C]; weights [B, N] of the points' squares. Where the truth is not larger than `least`
-    (no skin; velocity or turbulent viscosity on it) a ratio means nothing, and the case counts as 0.
+    error, truth, counted [B, N, C]; weights [B, N] of the points' squares.
     """
 
     def square(x: Tensor) -> Tensor:
-        return total((torch.where(counted, x, 0).square() * weights[..., None]).flatten(1).sum(1))  # [B]
+        return (torch.where(counted, x, 0).square() * weights[..., None]).flatten(1).sum(1)  # [B]
 
-    size = square(truth)
-    there = size > square(torch.zeros_like(truth) + least)
-    ratio = torch.where(there, square(error) / torch.where(there, size, 1), 0)
-    return ratio.clamp(min=1e-20).sqrt().mean()  # the square root has no slope at 0
+    return torch.stack([square(error), square(truth), square(torch.zeros_like(truth) + least)])
+
+
+def relative(sums: Tensor) -> Tensor:
+    """|error| / |truth| in the L2 norm over points and channels, the mean over the batch: [..., 3, B] -> [...].
+
+    Where the truth is not larger than the least that counts (no skin; velocity or turbulent viscosity on it) a ratio
+    means nothing, and the case counts as 0.
+    """
+    error, size, least = sums.unbind(-2)
+    there = size > least
+    ratio = torch.where(there, error / torch.where(there, size, 1), 0)
+    return ratio.clamp(min=1e-20).sqrt().mean(-1)  # the square root has no slope at 0
 
 
 def differences(field: Tensor, grid: tuple[int, ...]) -> Tensor:
@@ -59,9 +67,9 @@ def differences(field: Tensor, grid: tuple[int, ...]) -> Tensor:
     return torch.cat([slope.flatten(1, len(grid)) for slope in slopes], dim=-1)
 
 
-def force(pressure: Tensor, shear: Tensor | None, elements: Tensor, total: Sum) -> Tensor:
+def force(pressure: Tensor, shear: Tensor | None, elements: Tensor) -> Tensor:
     """Force over q L^(d-1), [B, d], from Cp [B, N, 1], Cf [B, N, d] or None, and outward elements [B, N, d]."""
     each = -pressure * elements
     if shear is not None:
         each = each + shear * elements.norm(dim=-1, keepdim=True)
-    return total(each.sum(1))
+    return each.sum(1)

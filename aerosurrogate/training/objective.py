@@ -1,13 +1,15 @@
 """The objective of a step: batch in, losses out, as one module, so that DDP sees one forward and one backward pass."""
 
+from collections.abc import Callable
+
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.nn.functional import all_reduce
 
 from aerosurrogate.data.scaling import Scaling
 from aerosurrogate.errors import InputError
 from aerosurrogate.model.interface import Model
+from aerosurrogate.model.tiles import SumOverGroup
 from aerosurrogate.recipe import Training
 from aerosurrogate.surrogate import answer_all_times
 from aerosurrogate.training import losses
@@ -63,51 +65,57 @@ class Objective(nn.Module):
         self, batch: Batch, outputs: Tensor, targets: Tensor, counted: Tensor, coefficients: Tensor | None
     ) -> dict[str, Tensor]:
         t = self.training_recipe
-        parts: dict[str, tuple[float, Tensor]] = {}
+        parts: dict[str, tuple[float, Tensor, Callable[[Tensor], Tensor]]] = {}  # weight, sums, what these make
         if t.loss == "mean_square":
-            weighing = batch.surface, batch.weights, t.surface_weight
-            parts["fields"] = 1.0, losses.mean_square(outputs - targets, counted, *weighing, self._total)
+            sums = losses.square_sums(outputs - targets, counted, batch.surface, batch.weights)
+            parts["fields"] = 1.0, sums, lambda total: losses.mean_square(total, t.surface_weight)
         else:
-            parts["fields"] = 1.0, self._relative(batch, outputs, targets, counted)
+            sums, weights = self._relative(batch, outputs, targets, counted)
+            parts["fields"] = 1.0, sums, lambda total: _weighted_mean(losses.relative(total), weights)
         if t.gradient_weight and batch.grid is not None:
             slopes, truth = (
                 losses.differences(x, batch.grid) for x in (self._decoded(outputs), self._decoded(targets))
             )
             everywhere = torch.ones_like(slopes, dtype=torch.bool)
-            error = slopes - truth
-            parts["gradient"] = t.gradient_weight, losses.relative(error, truth, everywhere, batch.weights, self._total)
+            sums = losses.relative_sums(slopes - truth, truth, everywhere, batch.weights)
+            parts["gradient"] = t.gradient_weight, sums, losses.relative
+        if t.force_weight:
+            error = self._force(outputs, batch) - self._force(targets, batch)
+            parts["force"] = t.force_weight, error, lambda total: total.square().mean()
+        totals = self._totals([sums for _, sums, _ in parts.values()])
+        values = {name: (part[0], part[2](total)) for (name, part), total in zip(parts.items(), totals, strict=True)}
         if coefficients is not None:
             known = batch.coefficients.isfinite()
             error = torch.where(known, coefficients.float() - batch.coefficients, 0)
             # Not squared: beside the relative error of the fields, a square would fade out as both become small.
-            parts["coefficients"] = t.coefficient_weight, error.abs().sum() / known.sum().clamp(min=1)
-        if t.force_weight:
-            error = self._force(outputs, batch) - self._force(targets, batch)
-            parts["force"] = t.force_weight, error.square().mean()
-        loss = torch.stack([weight * value for weight, value in parts.values()]).sum()
-        return {"loss": loss, **{name: value.detach() for name, (_, value) in parts.items()}}
+            values["coefficients"] = t.coefficient_weight, error.abs().sum() / known.sum().clamp(min=1)
+        loss = torch.stack([weight * value for weight, value in values.values()]).sum()
+        return {"loss": loss, **{name: value.detach() for name, (_, value) in values.items()}}
 
-    def _relative(self, batch: Batch, outputs: Tensor, targets: Tensor, counted: Tensor) -> Tensor:
-        """Relative L2 of the decoded values: of each field, around the body and on its skin, or of each time apart."""
+    def _relative(self, batch: Batch, outputs: Tensor, targets: Tensor, counted: Tensor) -> tuple[Tensor, list[float]]:
+        """Sums [k, 3, B] for the relative L2 of the decoded values, of each field, around the body and on its skin, or
+        of each time apart; and the weights (k,) of these parts."""
         truth = self._decoded(targets)
         error, t = self._decoded(outputs) - truth, self.training_recipe
 
         def of(columns: slice, points: Tensor) -> Tensor:
             here = counted[..., columns] & points[..., None]
             fields = error[..., columns], truth[..., columns], here, batch.weights
-            return losses.relative(*fields, self._total, least=SMALLEST * self.spread[columns])
+            return losses.relative_sums(*fields, least=SMALLEST * self.spread[columns])
 
         if t.time_steps > 1:
             width = self.scaling.output_channels // t.time_steps
             times = [of(slice(i, i + width), batch.there) for i in range(0, error.shape[-1], width)]
-            return torch.stack(times).mean()
-        each = []
+            return torch.stack(times), [1.0] * len(times)
+        each, weights = [], []
         for columns, where in zip(self.columns.values(), self.scaling.where, strict=True):
             if where != "surface":
                 each.append(of(columns, ~batch.surface))
+                weights.append(1.0)
             if where != "volume" and batch.skin:  # or a task without one would count its fields by half
-                each.append(t.surface_weight * of(columns, batch.surface))
-        return torch.stack(each).mean()
+                each.append(of(columns, batch.surface))
+                weights.append(t.surface_weight)
+        return torch.stack(each), weights
 
     def _decoded(self, scaled: Tensor) -> Tensor:
         c = scaled.shape[-1]  # all times share their spread with the first where the scaling is raw
@@ -116,7 +124,16 @@ class Objective(nn.Module):
     def _force(self, scaled: Tensor, batch: Batch) -> Tensor:
         values, columns = self._decoded(scaled), self.columns
         shear = values[..., columns["wallShearStress"]] if "wallShearStress" in columns else None
-        return losses.force(values[..., columns["p"]], shear, batch.elements, self._total)
+        return losses.force(values[..., columns["p"]], shear, batch.elements)
 
-    def _total(self, value: Tensor) -> Tensor:
-        return value if self.group is None else all_reduce(value, group=self.group)
+    def _totals(self, sums: list[Tensor]) -> list[Tensor]:
+        """The sums over all processes that share the points, in one go."""
+        if self.group is None:
+            return sums
+        joined = SumOverGroup.apply(torch.cat([part.flatten() for part in sums]), self.group)
+        parts = joined.split([part.numel() for part in sums])
+        return [total.view_as(part) for total, part in zip(parts, sums, strict=True)]
+
+
+def _weighted_mean(values: Tensor, weights: list[float]) -> Tensor:
+    return torch.stack([weight * value for weight, value in zip(weights, values, strict=True)]).mean()
