@@ -9,7 +9,7 @@ as those of the meshes lie: what that costs stands beside (`..._drawn`).
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,11 @@ class Evaluation:
         """The cases of both."""
         return Evaluation(self.rows + other.rows, evidence=self.evidence | other.evidence)
 
+    def only(self, names: Collection[str]) -> "Evaluation":
+        """The cases of these names."""
+        evidence = {name: found for name, found in self.evidence.items() if name in names}
+        return Evaluation([row for row in self.rows if row["name"] in names], evidence=evidence)
+
     def write(self, folder: Path, name: str = "evaluation") -> None:
         """NAME.json with everything and NAME.csv with one row a case."""
         import pandas as pd
@@ -117,9 +122,12 @@ def evaluate(
 def evaluate_case(
     surrogate: Surrogate, dataset: Dataset, name: str, seed: int = 0
 ) -> tuple[dict[str, Any], familiarity.Evidence | None, HeldOut]:
-    """One case: its metrics, what it shows of itself for trust, and the answers."""
+    """One case: its metrics, what it shows of itself for trust, and the answers.
+
+    A model of several data sets is asked as prediction asks it: for an answer as those of the first are.
+    """
     case = dataset.case(name).whole()
-    places = Places.of(case)
+    places = replace(Places.of(case), source=0)
     start, states = time.perf_counter(), None
     if not surrogate.has_states(case.grid):
         predicted, states = surrogate.answer(places, case.grid)
@@ -127,7 +135,7 @@ def evaluate_case(
         seen = places
         if surrogate.sampling.kind != "rows" or surrogate.sampling.around is not None:
             sampling = _fuller(surrogate.sampling, dataset.manifest.cases[name])
-            seen = Places.of(drawn(dataset, name, sampling, np.random.default_rng(seed)))
+            seen = replace(Places.of(drawn(dataset, name, sampling, np.random.default_rng(seed))), source=0)
         states = surrogate.states(seen)
         predicted = surrogate.decode(states, places, CHUNK)
     row: dict[str, Any] = {"name": name} | field_errors(surrogate, case, predicted)
@@ -221,10 +229,11 @@ def _bounds(surrogate: Surrogate, evidence: familiarity.Evidence, row: dict[str,
     assert surrogate.trust is not None
     assert surrogate.calibration is not None
     best = {key: row.get(f"{key}_{route}", np.nan) for key, route in surrogate.card["routes"].items()}
-    whole = {key: row.get(f"{key}_integrated", best[key]) for key in best}
+    others = {"head": "integrated", "integrated": "head"}
+    other = {key: row.get(f"{key}_{others[route]}", best[key]) for key, route in surrogate.card["routes"].items()}
     mark = familiarity.judge(surrogate.trust, evidence).mark
     found = intervals.uncertainty(surrogate.calibration, surrogate.trust, evidence)
-    return intervals.bounds(found, best, whole, mark, 1 / row["area_over_silhouette"])
+    return intervals.bounds(found, best, other, mark, 1 / row["area_over_silhouette"])
 
 
 def calibrate(surrogate: Surrogate, held_out: Evaluation, training: Evaluation) -> None:
@@ -331,9 +340,7 @@ def best_routes(result: Evaluation) -> dict[str, str]:
         if len(offered) < 2 or len(result.rows) < EVIDENCE:
             routes |= {coefficient: offered[-1]} if offered else {}
             continue
-        head, integrated = (
-            np.array([abs(row[f"{coefficient}_{route}"] - row[coefficient]) for row in result.rows]) for route in ROUTES
-        )
+        head, integrated = (np.abs([_error(row, coefficient, route) for row in result.rows]) for route in ROUTES)
         gain = head - integrated
         better = gain.mean() > gain.std(ddof=1) / len(gain) ** 0.5
         routes[coefficient] = "integrated" if better else "head"

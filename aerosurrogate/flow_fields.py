@@ -37,6 +37,7 @@ FIGURES = (
 _KEY = "aerosurrogate"
 _CELL_TYPES = {(3, 1): 1, (3, 3): 5, (3, 4): 9, (3, 8): 12, (2, 1): 1, (2, 2): 3, (2, 3): 5, (2, 4): 9}  # VTK's
 
+LOPSIDED = 1.5  # times as far one way as the other: no longer ± one number
 WHEELBASE = 0.6  # body lengths, about mid-length: where axle lifts are taken, as files do not say where axles are
 
 Arrays = dict[str, NDArray[Any]]
@@ -101,15 +102,20 @@ def column(row: Row, key: str) -> Any:
 
 
 def interval(row: Row, key: str) -> str:
-    """A coefficient with its 90 % interval: a range where the design is outside, a dash where nothing can be said."""
+    """A coefficient with its 90 % interval: a range where the design is outside, a dash where nothing can be said.
+
+    A lopsided interval, as where the two routes disagree, says how far it reaches either way.
+    """
     value, low, high = (column(row, name) for name in (key, f"{key}_low", f"{key}_high"))
     digits = 3 if row["area"].startswith(("silhouette", "rectangle")) else 4
     if row["known"] and low == high:
         return f"{value:.4f} known"
     if low is None:
-        return "-" if row["trust"] == "outside" else f"{value:.4f}"
+        return "-" if row["trust"] == "outside" else f"{value:.4f}" + (" ± ?" if row["model"] else "")
     if row["trust"] == "outside" and not row["known"]:
         return f"{low:.{digits}f} to {high:.{digits}f}"
+    if max(high - value, value - low) > LOPSIDED * min(high - value, value - low):
+        return f"{value:.{digits}f} -{value - low:.{digits}f} +{high - value:.{digits}f}"
     return f"{value:.{digits}f} ± {(high - low) / 2:.{digits}f}"
 
 
@@ -223,8 +229,9 @@ class FlowFields:
         on_ground = body.dimension == 3 and stream.ground
         pressure = stream.dynamic_pressure * square
         mark = None if self.verdict is None else self.verdict.mark
-        best, integrated = {"cd": cd, "cl": cl}, {"cd": whole.cd, "cl": whole.cl}
-        within = intervals.bounds(self.uncertainty, best, integrated, mark, body.silhouette / square)
+        best, other = {"cd": cd, "cl": cl}, {"cd": whole.cd, "cl": whole.cl}
+        other |= {key: f / square for key, f in direct.items() if f is not None and key not in head}
+        within = intervals.bounds(self.uncertainty, best, other, mark, body.silhouette / square)
         return {
             "name": body.name,
             "file": body.file,

@@ -263,6 +263,7 @@ def inputs_of(
         "surface": lambda: skin[:, None].to(points.dtype),
         "stream": lambda: everywhere(direction),
         "stream_velocity": lambda: everywhere(direction * speed),
+        "ground": lambda: points.new_full((n, 1), float(stream.ground)),
         "source": lambda: points.new_zeros(n, 1),
         "log_reynolds": lambda: everywhere(torch.log10(speed * length / stream.viscosity)),
     }

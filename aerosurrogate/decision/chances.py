@@ -45,7 +45,8 @@ class Joint:
             if not errors:
                 continue
             lift = [designs[i].body.silhouette / rows[i]["area_m2"] if key == "cl" else 1.0 for i in mine]
-            sizes = np.array([e.deviation for e in errors]) * lift
+            own = np.array([e.deviation for e in errors]) * lift
+            sizes = np.maximum(own, [_half(key, rows[i]) / intervals.DEVIATIONS for i in mine])
             together = intervals.correlation(errors[0], np.array([u.place for u in found if u is not None]))
             covariance[np.ix_(mine, mine)] = np.outer(sizes, sizes) * together
         return cls(key, mean, covariance)
@@ -146,6 +147,15 @@ def suggest(joint: Joint, count: int, *, largest: bool = False) -> list[tuple[in
         chosen[best] = gains[best]
         covariance = covariance - np.outer(moves[best], moves[best])
     return list(chosen.items())
+
+
+def _half(key: str, row: Row) -> float:
+    """Half the width of a row's interval: wider than the model's error alone where its two routes disagree."""
+    low, high = column(row, f"{key}_low"), column(row, f"{key}_high")
+    if low is None:
+        return 0.0
+    half = (_scaled(key, high) - _scaled(key, low)) / 2
+    return min(half, intervals.LARGEST) if key == "cd" else half
 
 
 def _scaled(key: str, value: float) -> float:

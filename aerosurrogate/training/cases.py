@@ -1,7 +1,9 @@
 """The cases of a run: which train, which validate, and the scaling fitted to them; fixed when the run starts."""
 
 import json
+from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,18 @@ class TrainingCases:
     train: list[str]
     validation: list[str]
     scaling: Scaling
+
+    @cached_property
+    def of_first(self) -> set[str]:
+        """The training cases that were solved as the model answers; the others are from sets beside them."""
+        tags = {name: self.dataset.manifest.cases[name]["tags"] for name in self.train}
+        return {name for name in self.train if tags[name].get("source", "0") == "0"}
+
+    @property
+    def beside(self) -> dict[str, int]:
+        """How many train beside them, by the name of their data set."""
+        others = (name for name in self.train if name not in self.of_first)
+        return dict(Counter(Path(self.dataset.manifest.cases[name]["shard"]).parent.name for name in others))
 
     def ranges(self) -> dict[str, list[float]]:
         """Smallest and largest of each condition over the training cases."""

@@ -49,7 +49,7 @@ def conclude(best: Path, cases: TrainingCases, own: Processes, seconds: float) -
             surrogate.card["shape alone"] = cost
         if len(known.evidence) > 1:
             surrogate.trust = familiarity.fit(list(known.evidence.values()), list(held.evidence.values()))
-            calibrate(surrogate, held, known)
+            calibrate(surrogate, held, known.only(cases.of_first))
         surrogate.save(best)
         if held.rows:
             held.write(best.parent, "validation")

@@ -308,7 +308,8 @@ class Trainer:
             },
             "data": {
                 "set": self.recipe.data.path.name,
-                "train": len(self.cases.train),
+                "train": len(self.cases.of_first),
+                "beside": self.cases.beside,
                 "validation": len(self.cases.validation),
                 "source": self.recipe.data.source,
             },

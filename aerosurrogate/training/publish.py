@@ -11,6 +11,7 @@ fits trust and intervals of the published model anew, from the same cases, and m
 """
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,19 +48,47 @@ def recalibrate(name: str) -> Path:
     return _write(surrogate)
 
 
+@dataclass(frozen=True)
+class Measured:
+    """A model on all cases that it has to do with; on those of sets beside the first, asked as on the first."""
+
+    training: Evaluation
+    beside: Evaluation
+    validation: Evaluation
+    test: Evaluation
+
+    @property
+    def held_out(self) -> Evaluation:
+        return self.validation.with_cases(self.test)
+
+
+def measure(surrogate: Surrogate, recipe: Recipe) -> Measured:
+    """Evaluate a model on the cases of its recipe."""
+    data, first = recipe.data, Dataset(recipe.data.path)
+    train, validation = divide(first, data, recipe.training.seed)
+    beside = Evaluation([])
+    for path in data.beside:
+        other = Dataset(path)
+        beside = beside.with_cases(evaluate(surrogate, other, other.names(data.train), f"training, {path.name}"))
+    return Measured(
+        evaluate(surrogate, first, train, "training"),
+        beside,
+        evaluate(surrogate, first, validation, "validation"),
+        evaluate(surrogate, first, first.names(data.test), "test"),
+    )
+
+
 def _calibrate(surrogate: Surrogate, recipe: Recipe) -> Evaluation:
     """Trust from training and validation cases, intervals from all that were held out: few are too few to know how
     large errors are. Returns what was measured on the test cases."""
-    dataset = Dataset(recipe.data.path)
-    train, validation = divide(dataset, recipe.data, recipe.training.seed)
     surrogate.calibration = None
-    seen, held_out, test = (
-        evaluate(surrogate, dataset, names, title)
-        for names, title in ((train, "training"), (validation, "validation"), (dataset.names(recipe.data.test), "test"))
-    )
-    surrogate.trust = familiarity.fit(list(seen.evidence.values()), list(held_out.evidence.values()))
-    calibrate(surrogate, held_out.with_cases(test), seen)
-    return test
+    measured = measure(surrogate, recipe)
+    familiar = measured.training.with_cases(measured.beside)
+    # A handful of validation cases says too little of what is usual: then the test cases speak too.
+    usual = measured.validation if len(measured.validation.rows) >= familiarity.ENOUGH else measured.held_out
+    surrogate.trust = familiarity.fit(list(familiar.evidence.values()), list(usual.evidence.values()))
+    calibrate(surrogate, measured.held_out, measured.training)
+    return measured.test
 
 
 def _write(surrogate: Surrogate) -> Path:
@@ -95,6 +124,7 @@ def page(document: dict[str, Any]) -> str:
             "",
             f"Trained with `aerosurrogate train {card['recipe']}` (seed {trained['seed']}, {steps}, "
             f"{trained['seconds'] / 60:.0f} minutes) on {data['train']} cases of {data['set']}"
+            + "".join(f", {count} of {name} beside them" for name, count in data.get("beside", {}).items())
             + (f", going on from {trained['start']}" if trained["start"] else "")
             + f"; {data['validation']} more chose the routes and calibrated trust, {data['test']} were held out for "
             "the table below.",

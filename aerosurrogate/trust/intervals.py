@@ -147,23 +147,23 @@ def uncertainty(
 
 
 def bounds(
-    found: Uncertainty | None, best: Mapping[str, float], integrated: Mapping[str, float], mark: str | None, lift: float
+    found: Uncertainty | None, best: Mapping[str, float], other: Mapping[str, float], mark: str | None, lift: float
 ) -> dict[str, float | None]:
     """`cd_low`, `cd_high`, `cl_low`, `cl_high` around the best estimate; None where nothing can be said.
 
-    Beyond `inside` either route may be the better one, and the interval is that around both. `lift` is the silhouette
-    over the reference area.
+    Beyond `inside` the other route may be the better one, and the interval is that around both. `lift` is the
+    silhouette over the reference area.
     """
     if found is None or (mark == "outside" and DEVIATIONS * found.cd.deviation > LARGEST):
         return dict.fromkeys(("cd_low", "cd_high", "cl_low", "cl_high"))
     factor, half = math.exp(DEVIATIONS * found.cd.deviation), DEVIATIONS * found.cl.deviation * lift
     drags, lifts = [best["cd"]], [best["cl"]]
     if mark != "inside":
-        drags.append(max(integrated["cd"], 0.0))
-        lifts.append(integrated["cl"])
+        drags.append(other["cd"])
+        lifts.append(other["cl"])
     return {
-        "cd_low": min(drags) / factor,
-        "cd_high": max(drags) * factor,
+        "cd_low": max(min(drags), 0.0) / factor,
+        "cd_high": max(*drags, 0.0) * factor,
         "cl_low": min(lifts) - half,
         "cl_high": max(lifts) + half,
     }
