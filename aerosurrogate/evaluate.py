@@ -231,9 +231,9 @@ def _bounds(surrogate: Surrogate, evidence: familiarity.Evidence, row: dict[str,
     best = {key: row.get(f"{key}_{route}", np.nan) for key, route in surrogate.card["routes"].items()}
     others = {"head": "integrated", "integrated": "head"}
     other = {key: row.get(f"{key}_{others[route]}", best[key]) for key, route in surrogate.card["routes"].items()}
-    mark = familiarity.judge(surrogate.trust, evidence).mark
-    found = intervals.uncertainty(surrogate.calibration, surrogate.trust, evidence)
-    return intervals.bounds(found, best, other, mark, 1 / row["area_over_silhouette"])
+    verdict = familiarity.judge(surrogate.trust, evidence)
+    found = intervals.uncertainty(surrogate.calibration, surrogate.trust, evidence, verdict.score)
+    return intervals.bounds(found, best, other, verdict.mark, 1 / row["area_over_silhouette"])
 
 
 def calibrate(surrogate: Surrogate, held_out: Evaluation, training: Evaluation) -> None:

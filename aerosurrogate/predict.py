@@ -381,7 +381,7 @@ def judged(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> Fl
     verdict = familiarity.judge(surrogate.trust, shown)
     if surrogate.calibration is None:
         return fields.judged(verdict)
-    return fields.judged(verdict, intervals.uncertainty(surrogate.calibration, surrogate.trust, shown))
+    return fields.judged(verdict, intervals.uncertainty(surrogate.calibration, surrogate.trust, shown, verdict.score))
 
 
 def evidence(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> familiarity.Evidence:

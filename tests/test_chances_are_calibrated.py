@@ -20,6 +20,7 @@ from aerosurrogate.decision.chances import Joint
 from aerosurrogate.decision.decide import decide
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import Row
+from aerosurrogate.trust.intervals import NORMAL, stretch
 
 RANDOM = np.random.default_rng(11)
 
@@ -51,6 +52,39 @@ def test_of_what_is_said_with_a_chance_so_many_come_true():
     assert sum(best_said) == pytest.approx(60, abs=0.01)
     likely = np.array(best_said) > 0.3
     assert abs(np.array(best_said)[likely].mean() - np.array(best_came)[likely].mean()) < 0.12
+
+
+def test_heavy_tails_make_sure_statements_less_sure_and_unsure_ones_surer():
+    said, came, normal = [], [], []
+    for _ in range(400):
+        found = replace(joint(8, own=0.02), tail=2.0)
+        draw = RANDOM.multivariate_normal(np.zeros(8), found.covariance) / stretch(2.0)
+        truth = found.mean + draw * math.sqrt(2 / RANDOM.chisquare(2))
+        i, j = np.triu_indices(8, 1)
+        said += found.below()[i, j].tolist()
+        normal += replace(found, tail=NORMAL).below()[i, j].tolist()
+        came += (truth[i] < truth[j]).tolist()
+
+    def right(chances: list[float], low: float, high: float) -> float:
+        sure = np.maximum(chances, 1 - np.array(chances))
+        group = (low <= sure) & (sure < high)
+        return float(np.mean(((np.array(chances) > 0.5) == np.array(came))[group]))
+
+    assert 0.76 < right(said, 0.75, 0.85) < 0.84
+    assert right(normal, 0.65, 0.75) > right(said, 0.65, 0.75)
+    drawn = chances.order(replace(joint(3), tail=2.0))
+    assert sum(row["chance_best"] for row in drawn) == pytest.approx(1)
+
+
+def test_where_routes_disagree_chances_are_less_sure_too(cars):
+    options = CoeffsOptions(StreamOptions(speed=30.0), model=str(cars / "model.safetensors"))
+    ranking = coeffs([str(cars / "low.stl"), str(cars / "high.stl")], options)
+    designs = [ranking.designs[row["file"]] for row in ranking.rows]
+    plain = Joint.over(ranking.rows, designs, "cd")
+    wide = [cast(Row, {**row, "cd_high": 1.4 * row["cd_high"]}) for row in ranking.rows]
+    assert np.all(Joint.over(wide, designs, "cd").deviations > 1.2 * plain.deviations)
+    open_below = [cast(Row, {**row, "cd_low": 0.0}) for row in ranking.rows]
+    assert np.all(np.isfinite(Joint.over(open_below, designs, "cd").covariance))
 
 
 def test_two_designs_have_the_closed_form_and_a_common_error_does_not_matter():

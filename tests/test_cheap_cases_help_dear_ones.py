@@ -9,6 +9,7 @@ from aerosurrogate.data.case import Case
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset, Manifest, joined, write_manifest, write_shard
 from aerosurrogate.errors import InputError
+from aerosurrogate.evaluate import evaluate_case
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.loop import train
@@ -79,6 +80,16 @@ def test_the_model_answers_as_the_dear_cases_would_where_only_cheap_ones_were_se
         case = dear.case(name)
         answer = surrogate.fields(Places.of(case))["height"] - case.fields["height"]
         assert np.abs(answer).mean() < 0.5 * CHEAP_IS_HIGH_BY, name  # one that is not told is off by nine tenths
+
+
+def test_it_is_measured_as_it_answers_and_its_card_counts_the_dear_cases_apart(folder):
+    train(read_recipe(folder / "ramps.toml", ["training.steps=2"]), folder / "run")
+    surrogate, cheap = Surrogate.load(folder / "run"), Dataset(folder / "cheap")
+    assert surrogate.card["data"]["train"] == 2
+    assert surrogate.card["data"]["beside"] == {"cheap": 21}
+    both = joined(Dataset(folder / "dear"), [cheap])
+    alone, among = (evaluate_case(surrogate, dataset, "cheap-3")[0]["height"] for dataset in (cheap, both))
+    assert among == alone  # asked for what a dear one would be, wherever the case is kept
 
 
 def test_sources_are_told_apart_and_names_must_be(folder):

@@ -11,17 +11,17 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pyvista as pv
-from vtkmodules.util.numpy_support import vtk_to_numpy
-from vtkmodules.vtkCommonCore import vtkLogger
 
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.off import read_off
 from aerosurrogate.mesh.ply import read_ply
 from aerosurrogate.mesh.surface import Ints
+
+if TYPE_CHECKING:  # VTK takes a quarter of a second to import, and sections by name do without
+    import pyvista as pv
 
 # What VTK reads; PLY and OFF we read ourselves, and meshio all other formats.
 VTK = {".vtk", ".vtu", ".vtp", ".vtm", ".vtmb", ".pvtu", ".vts", ".vtr", ".vti", ".vtkhdf", ".obj", ".case", ".pvd"}
@@ -41,7 +41,7 @@ CORNERS = {1: 1, 3: 2, 5: 3, 8: 4, 9: 4, 10: 4, 11: 8, 12: 8, 13: 6, 14: 5, 15: 
 CORNERS |= {21: 3, 22: 6, 23: 8, 24: 10, 25: 20, 26: 15, 27: 13, 28: 9, 29: 27}
 
 
-def load(path: Path) -> pv.UnstructuredGrid:
+def load(path: Path) -> "pv.UnstructuredGrid":
     """The points, cells and arrays of a mesh file; every cell refers to points that exist."""
     if not path.is_file():
         raise InputError("no such file", seen=path)
@@ -117,6 +117,9 @@ def _refuse_lying_arrays(path: Path, data: mmap.mmap) -> None:
 @contextlib.contextmanager
 def errors_of_vtk() -> Iterator[list[str]]:
     """Keep VTK from writing on stderr; the list holds what it had to say."""
+    import pyvista as pv
+    from vtkmodules.vtkCommonCore import vtkLogger
+
     said: list[str] = []
     before = vtkLogger.GetCurrentVerbosityCutoff()
     vtkLogger.SetStderrVerbosity(vtkLogger.VERBOSITY_OFF)
@@ -129,7 +132,9 @@ def errors_of_vtk() -> Iterator[list[str]]:
         vtkLogger.SetStderrVerbosity(before)
 
 
-def _by_vtk(path: Path) -> pv.DataSet:
+def _by_vtk(path: Path) -> "pv.DataSet":
+    import pyvista as pv
+
     with errors_of_vtk() as errors:
         mesh = pv.read(path)
         if isinstance(mesh, pv.MultiBlock):
@@ -140,7 +145,9 @@ def _by_vtk(path: Path) -> pv.DataSet:
     return mesh
 
 
-def _by_us(path: Path) -> pv.DataSet:
+def _by_us(path: Path) -> "pv.DataSet":
+    import pyvista as pv
+
     points, faces, data = read_ply(path) if path.suffix.lower() == ".ply" else (*read_off(path), {})
     if not len(faces):
         raise InputError(f"{path}: holds no faces", seen=f"{len(points):,} points")
@@ -149,7 +156,7 @@ def _by_us(path: Path) -> pv.DataSet:
     return mesh
 
 
-def _by_meshio(path: Path) -> pv.DataSet:
+def _by_meshio(path: Path) -> "pv.DataSet":
     """By meshio in a process of its own: on damaged files its readers loop for ever, or end the process they are in."""
     patience = SECONDS + path.stat().st_size / BYTES_PER_SECOND
     with tempfile.TemporaryDirectory() as folder:
@@ -165,8 +172,10 @@ def _by_meshio(path: Path) -> pv.DataSet:
         return _by_vtk(vtu)
 
 
-def checked(mesh: pv.DataSet, label: str) -> pv.UnstructuredGrid:
+def checked(mesh: "pv.DataSet", label: str) -> "pv.UnstructuredGrid":
     """The mesh as a grid, refused where its cells and points do not fit together."""
+    import pyvista as pv
+
     if isinstance(mesh, pv.PolyData):
         for cells in (mesh.GetVerts(), mesh.GetLines(), mesh.GetPolys(), mesh.GetStrips()):
             _refuse_dangling(cells, mesh.n_points, label)
@@ -185,13 +194,17 @@ def checked(mesh: pv.DataSet, label: str) -> pv.UnstructuredGrid:
     return grid
 
 
-def cell_sizes(grid: pv.UnstructuredGrid) -> Ints:
+def cell_sizes(grid: "pv.UnstructuredGrid") -> Ints:
     """(cells,) the number of points of each cell."""
+    from vtkmodules.util.numpy_support import vtk_to_numpy
+
     return np.diff(vtk_to_numpy(grid.GetCells().GetOffsetsArray()))
 
 
-def _refuse_dangling(cells: pv.CellArray, count: int, label: str) -> None:
+def _refuse_dangling(cells: "pv.CellArray", count: int, label: str) -> None:
     """Refuse VTK cells whose offsets are out of order or whose indices reach beyond `count` points."""
+    from vtkmodules.util.numpy_support import vtk_to_numpy
+
     offsets = vtk_to_numpy(cells.GetOffsetsArray())
     indices = vtk_to_numpy(cells.GetConnectivityArray())
     sound = not len(offsets) or (

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import igl
 import numpy as np
-import pyvista as pv
 
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.airfoil import is_naca, naca
@@ -17,6 +17,9 @@ from aerosurrogate.mesh.orient import outward
 from aerosurrogate.mesh.stl import read_stl
 from aerosurrogate.mesh.surface import Arrays, Floats, Ints, Surface
 
+if TYPE_CHECKING:
+    import pyvista as pv
+
 UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "ft": 0.3048}
 PLAUSIBLE = (0.05, 50.0)  # m: lengths of vehicles and wings, models of them included
 USUAL = 3.0  # m: among units that would make a length plausible, the likeliest comes nearest to this
@@ -24,6 +27,7 @@ MERGE = 1e-9  # of the length: points closer than this are one
 DEGENERATE = 1e-14  # of the length squared: faces smaller than this are none
 SURFACE_CELLS = (5, 6, 7, 8, 9, 22, 23, 28, 34)  # VTK's triangles, strips, polygons, quads, and quadratic ones
 LINES = (3, 4, 21)
+TRIANGLE = 5
 
 
 def read_surface(path: str | Path, units: str | None = None, patch: str | None = None) -> Surface:
@@ -101,7 +105,7 @@ def _raw(path: Path, patch: str | None) -> Surface:
     return replace(skin(load(path), str(path)), name=path.stem, path=path)
 
 
-def skin(grid: pv.UnstructuredGrid, label: str) -> Surface:
+def skin(grid: "pv.UnstructuredGrid", label: str) -> Surface:
     """The faces of a grid, or the lines of a flat one, or else the boundary of its volume cells, triangulated."""
     points = np.asarray(grid.points, dtype=float)
     _refuse_non_finite(points[np.unique(grid.cell_connectivity)], label)
@@ -109,12 +113,12 @@ def skin(grid: pv.UnstructuredGrid, label: str) -> Surface:
     return _lines(grid, label) if flat else faces_of(grid, label)
 
 
-def faces_of(grid: pv.UnstructuredGrid, label: str) -> Surface:
+def faces_of(grid: "pv.UnstructuredGrid", label: str) -> Surface:
     """The faces of a grid, or else the boundary of its volume cells, triangulated; also of one in a single plane."""
     kinds = grid.celltypes
     points = np.asarray(grid.points, dtype=float)
     faces = np.isin(kinds, SURFACE_CELLS) & (cell_sizes(grid) >= 3)
-    if np.all(kinds == pv.CellType.TRIANGLE):
+    if np.all(kinds == TRIANGLE):
         cells = grid.cell_connectivity.reshape(-1, 3).astype(np.int64)
         return Surface(points, cells, point_data=_arrays(grid.point_data), cell_data=_arrays(grid.cell_data))
     if not faces.any() and not np.isin(kinds, (*LINES, 1, 2)).all():
@@ -130,7 +134,7 @@ def faces_of(grid: pv.UnstructuredGrid, label: str) -> Surface:
     )
 
 
-def _lines(grid: pv.UnstructuredGrid, label: str) -> Surface:
+def _lines(grid: "pv.UnstructuredGrid", label: str) -> Surface:
     lines = np.isin(grid.celltypes, LINES)
     if not lines.any():
         raise InputError(
@@ -147,7 +151,7 @@ def _lines(grid: pv.UnstructuredGrid, label: str) -> Surface:
     return Surface(points, cells, point_data=_arrays(grid.point_data), cell_data=data)
 
 
-def _arrays(data: pv.DataSetAttributes) -> Arrays:
+def _arrays(data: "pv.DataSetAttributes") -> Arrays:
     return {name: np.asarray(data[name]) for name in data.keys() if not name.startswith("vtkOriginal")}  # noqa: SIM118
 
 

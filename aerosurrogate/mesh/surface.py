@@ -113,6 +113,8 @@ class Surface:
     @cached_property
     def pieces(self) -> Ints:
         """(m,) which piece each cell belongs to, numbered from 0; pieces share no point."""
+        if self.dimension == 2 and np.array_equal(self.cells[1:, 0], self.cells[:-1, 1]):
+            return np.zeros(len(self.cells), np.int64)  # one curve, in order: as most sections are
         labels = components(self.cells, len(self.points))[self.cells[:, 0]]
         return np.unique(labels, return_inverse=True)[1]
 

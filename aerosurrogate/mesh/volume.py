@@ -3,14 +3,17 @@
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyvista as pv
 
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.load import cell_sizes, checked, errors_of_vtk, load
 from aerosurrogate.mesh.read import faces_of, skin
 from aerosurrogate.mesh.surface import Surface
+
+if TYPE_CHECKING:
+    import pyvista as pv
 
 PATCH = re.compile(r"([^\s{}();]+)\s*\{([^{}]*)\}")
 
@@ -20,7 +23,7 @@ class Volume:
     """Cells, points and arrays as the file has them, units and orientation untouched."""
 
     path: Path
-    grid: pv.UnstructuredGrid  # arrays in point_data, cell_data and field_data
+    grid: "pv.UnstructuredGrid"  # arrays in point_data, cell_data and field_data
     patches: dict[str, Surface] = field(default_factory=dict)  # OpenFOAM's boundary, facing into the fluid
     kinds: dict[str, str] = field(default_factory=dict)  # their types: wall, patch, empty, symmetry ...
     time: float | None = None  # of the solution that was read, the latest
@@ -52,6 +55,8 @@ def read_volume(path: str | Path) -> Volume:
 
 
 def _read_case(path: Path, case: Path) -> Volume:
+    import pyvista as pv
+
     boundary = case / "constant" / "polyMesh" / "boundary"
     if not boundary.is_file():
         raise InputError(f"{case}: an OpenFOAM case without a mesh", seen=boundary, remedy="mesh it first")
@@ -81,12 +86,12 @@ def _read_case(path: Path, case: Path) -> Volume:
     )
 
 
-def _patch(mesh: pv.PolyData, label: str, flat: bool) -> Surface:
+def _patch(mesh: "pv.PolyData", label: str, flat: bool) -> Surface:
     surface = _section(mesh, label) if flat else faces_of(checked(mesh, label), label)
     return replace(surface, cells=surface.cells[:, ::-1])  # OpenFOAM's faces look out of the fluid
 
 
-def _section(mesh: pv.PolyData, label: str) -> Surface:
+def _section(mesh: "pv.PolyData", label: str) -> Surface:
     """The line that a patch of a mesh one cell thick draws in the x-y plane: the lower side of each of its faces."""
     if np.any(cell_sizes(checked(mesh, label)) != 4):
         raise InputError(f"{label}: a mesh with empty sides that is not one cell thick")

@@ -1,14 +1,17 @@
 """Meshes to files: VTU, VTP and STL, whole or not at all."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyvista as pv
 
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.load import errors_of_vtk
 from aerosurrogate.mesh.surface import Floats, Surface
 from aerosurrogate.writing import replacing
+
+if TYPE_CHECKING:
+    import pyvista as pv
 
 WRITABLE = (".vtu", ".vtp", ".stl")
 
@@ -18,8 +21,10 @@ def in_space(points: Floats) -> Floats:
     return np.pad(points, ((0, 0), (0, 3 - points.shape[1])))
 
 
-def polydata(surface: Surface) -> pv.PolyData:
+def polydata(surface: Surface) -> "pv.PolyData":
     """A surface with its arrays as VTK's polygons or lines."""
+    import pyvista as pv
+
     cells = np.insert(surface.cells, 0, surface.dimension, axis=1).ravel()
     kind = "faces" if surface.dimension == 3 else "lines"
     mesh = pv.PolyData(in_space(surface.points), **{kind: cells})
@@ -28,8 +33,10 @@ def polydata(surface: Surface) -> pv.PolyData:
     return mesh
 
 
-def write_mesh(mesh: pv.DataSet | Surface, path: str | Path) -> None:
+def write_mesh(mesh: "pv.DataSet | Surface", path: str | Path) -> None:
     """Write a surface or a VTK data set in the format that the path's extension names."""
+    import pyvista as pv
+
     path = Path(path)
     kind = path.suffix.lower()
     if kind not in WRITABLE:

@@ -10,10 +10,12 @@ Errors of similar designs go together. Their correlation, fitted on the same cas
 
     common + near exp(-d2 / (2 reach2))        d: distance of their learned features, in standard deviations
 
-and what is left is each design's own. chances.py makes a joint distribution of it. The fit is a plain JSON document,
-kept in the checkpoint.
+and what is left is each design's own. Many errors are small and a few are large: their distribution is Student's t with
+the degrees of freedom under which differences of held-out ones are likeliest. chances.py makes a joint distribution of
+it. The fit is a plain JSON document, kept in the checkpoint.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -26,13 +28,16 @@ from numpy.typing import NDArray
 from aerosurrogate.trust import familiarity
 
 LEVEL = 0.9
-DEVIATIONS = 1.6448536  # of a normal distribution, either way of its middle, that hold LEVEL
+DEVIATIONS = 1.6448536  # either way of the middle hold LEVEL: by that a deviation is defined here, whatever the tails
+NORMAL = 1e6  # degrees of freedom that are as good as a normal distribution
 STALL = 12.0  # degrees: sections beyond are calibrated apart
 FEWEST = 9  # cases for a 90 % quantile
 FOLDS = 10
 LARGEST = math.log(2.0)  # a drag that may be twice or half as large is no answer
 _FAMILIAR = 0.25  # scores below this are all alike
 _COMMON, _OWN, _REACH = (0.1, 0.2, 0.35, 0.5), (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9), (0.7, 1.0, 1.5, 2.0, 3.0, 4.0)
+_TAILS = (2.0, 4.0, 6.0, 10.0, 20.0, NORMAL)  # even: then Student's distribution is a polynomial
+_SHAPE = ("common", "near", "reach")
 _CLIP = 3.0  # standard deviations: a few failures must not decide how errors go together
 
 Floats = NDArray[np.float64]
@@ -42,10 +47,11 @@ Floats = NDArray[np.float64]
 class Error:
     """Of one coefficient of one design: its size, and how it goes together with that of other designs."""
 
-    deviation: float  # one standard deviation
+    deviation: float  # DEVIATIONS of them hold LEVEL
     common: float
     near: float
     reach: float
+    tail: float = NORMAL  # degrees of freedom: the fewer, the more large errors among many small ones
 
 
 @dataclass(frozen=True)
@@ -91,9 +97,10 @@ def fit(known: Mapping[str, Any], held_out: Sample, training: Sample | None = No
     found: dict[str, Any] = {"level": LEVEL, "cases": len(held_out.evidence)}
     for key in ("cd", "cl"):
         found[key] = _sizes(known, held_out, training, key)
-        halves = np.array([_half(found[key], known, e) for e in held_out.evidence])
-        scaled = np.asarray(held_out.errors[key]) / halves * DEVIATIONS
+        halves = np.array([_half(found[key], e, familiarity.judge(known, e).score) for e in held_out.evidence])
+        scaled = np.asarray(held_out.errors[key]) / np.maximum(halves, 1e-12) * DEVIATIONS
         found[key] |= _kinship(places, np.clip(scaled, -_CLIP, _CLIP))
+        found[key]["tail"] = _tail(scaled, correlation(Error(1.0, *(found[key][k] for k in _SHAPE)), places))
     return found
 
 
@@ -101,13 +108,14 @@ def cross_checked(known: Mapping[str, Any], held_out: Sample, training: Sample |
     """Each error over the half width that cases of other folds give it, by coefficient: within 1 is covered."""
     count = len(held_out.evidence)
     order = np.random.default_rng(0).permutation(count)
+    scores = [familiarity.judge(known, e).score for e in held_out.evidence]
     ratios = {key: np.zeros(count) for key in ("cd", "cl")}
     for key, found in ratios.items():
         for fold in range(FOLDS):
             others = held_out.only([i for i in range(count) if i not in order[fold::FOLDS]])
             sizes = _sizes(known, others, training, key)
             for i in order[fold::FOLDS]:
-                found[i] = held_out.errors[key][i] / _half(sizes, known, held_out.evidence[i])
+                found[i] = held_out.errors[key][i] / _half(sizes, held_out.evidence[i], scores[i])
     return ratios
 
 
@@ -124,10 +132,9 @@ def _sizes(known: Mapping[str, Any], held_out: Sample, training: Sample | None, 
     return {"growth": growth, "half": [_quantile(ratio[group]) for group in groups]}
 
 
-def _half(sizes: Mapping[str, Any], known: Mapping[str, Any], evidence: familiarity.Evidence) -> float:
-    """Half the width of one case's interval."""
-    score = np.array([familiarity.judge(known, evidence).score])
-    return float(sizes["half"][_stalled(evidence)] * strangeness(score, sizes["growth"])[0])
+def _half(sizes: Mapping[str, Any], evidence: familiarity.Evidence, score: float) -> float:
+    """Half the width of the interval of a case with this score of trust."""
+    return float(sizes["half"][_stalled(evidence)] * strangeness(np.array(score), sizes["growth"]))
 
 
 def _stalled(evidence: familiarity.Evidence) -> bool:
@@ -135,13 +142,15 @@ def _stalled(evidence: familiarity.Evidence) -> bool:
 
 
 def uncertainty(
-    calibration: Mapping[str, Any], known: Mapping[str, Any], evidence: familiarity.Evidence
+    calibration: Mapping[str, Any], known: Mapping[str, Any], evidence: familiarity.Evidence, score: float | None = None
 ) -> Uncertainty:
-    """What is left open of a design that shows this evidence."""
+    """What is left open of a design that shows this evidence, with this score of trust if it is judged already."""
+    strange = familiarity.judge(known, evidence).score if score is None else score
 
     def of(key: str) -> Error:
         c = calibration[key]
-        return Error(_half(c, known, evidence) / DEVIATIONS, c["common"], c["near"], c["reach"])
+        shape = (c["common"], c["near"], c["reach"], c.get("tail", NORMAL))
+        return Error(_half(c, evidence, strange) / DEVIATIONS, *shape)
 
     return Uncertainty(of("cd"), of("cl"), tuple(familiarity.place(known, evidence.features)))
 
@@ -202,6 +211,45 @@ def _quantile(values: Floats) -> float:
     if count < FEWEST:  # the largest of a few says too little: the fewer, the more room
         return float(values.max() * math.sqrt(FEWEST / count))
     return float(np.quantile(values, LEVEL, method="weibull"))
+
+
+def below(values: Floats, tail: float) -> Floats:
+    """The chance that Student's t with these (even) degrees of freedom lies below each of the values.
+
+    In closed form, because scipy's special functions take longer to import than a ranking takes.
+    """
+    if tail >= NORMAL:
+        return np.asarray(0.5 + 0.5 * np.vectorize(math.erf, otypes=[float])(values / math.sqrt(2.0)))
+    sine = values / np.sqrt(tail + values**2)
+    term = np.ones_like(sine)
+    total = term.copy()
+    for k in range(1, round(tail) // 2):
+        term = term * (1 - sine**2) * (2 * k - 1) / (2 * k)
+        total += term
+    return np.asarray(0.5 + 0.5 * sine * total)
+
+
+@functools.cache
+def stretch(tail: float) -> float:
+    """By what Student's t with these degrees of freedom is wider than the normal distribution where it holds LEVEL."""
+    low, high = 1.0, 2.0
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        enough = float(below(np.array(middle * DEVIATIONS), tail)) >= 0.5 + LEVEL / 2
+        low, high = (low, middle) if enough else (middle, high)
+    return high if tail < NORMAL else 1.0
+
+
+def _tail(errors: Floats, together: Floats) -> float:
+    """The degrees of freedom under which the differences of these errors, scaled to deviations, are likeliest.
+
+    Differences, because it is pairs of designs that statements are made of.
+    """
+    from scipy.stats import t
+
+    i, j = np.triu_indices(len(errors), 1)
+    errors = (errors[i] - errors[j]) / np.sqrt(np.maximum(2 - 2 * together[i, j], 1e-6))
+    return max(_TAILS, key=lambda tail: float(np.sum(t.logpdf(errors * stretch(tail), tail) + math.log(stretch(tail)))))
 
 
 def _kinship(places: Floats, errors: Floats) -> dict[str, float]:
