@@ -23,8 +23,9 @@ from aerosurrogate.decision.known import Known, matched, read_known
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields, Row, column, interval
 from aerosurrogate.mesh import coordinates
+from aerosurrogate.mesh.files import shape_files
 from aerosurrogate.mesh.load import load
-from aerosurrogate.parallel import expanded, in_batches, refuse_all, workers
+from aerosurrogate.parallel import in_batches, refuse_all, workers
 from aerosurrogate.predict import Predictor
 from aerosurrogate.predict_many import predict_many
 from aerosurrogate.pressure_files import holds_pressure, read_solved
@@ -209,7 +210,7 @@ def coeffs(
     if sort.lstrip("-") not in COLUMNS:
         raise InputError("no such column to sort by", seen=sort, remedy=f"give --sort with one of {', '.join(COLUMNS)}")
     solved = read_known(known, settings.stream)
-    files = expanded(files)
+    files = shape_files(files)
     if baseline is not None:
         same = Path(baseline).absolute()
         baseline = next((file for file in files if Path(file).absolute() == same), baseline)

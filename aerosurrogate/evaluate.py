@@ -22,7 +22,7 @@ from aerosurrogate.data.case import Case
 from aerosurrogate.data.native import body_origin
 from aerosurrogate.data.sampling import Sampling, drawn
 from aerosurrogate.data.scaling import Places
-from aerosurrogate.data.store import Dataset
+from aerosurrogate.data.store import Dataset, Entry
 from aerosurrogate.held_out import HeldOut
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.model.interface import States
@@ -166,7 +166,7 @@ def _as_predicted(surrogate: Surrogate, case: Case) -> Places:
     return replace(places, points=places.points + origin.astype(np.float32))
 
 
-def _fuller(sampling: Sampling, meta: dict[str, Any]) -> Sampling:
+def _fuller(sampling: Sampling, meta: Entry) -> Sampling:
     """More points of the same mix than a training step saw, as far as the case has them: their means scatter less."""
     if sampling.around is None:
         return sampling

@@ -20,7 +20,7 @@ from aerosurrogate import __version__, forces
 from aerosurrogate.body import Body
 from aerosurrogate.conditions import Conditions
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.mesh.surface import Surface, in_space
 from aerosurrogate.trust import intervals
 from aerosurrogate.trust.familiarity import Mark, Verdict
 from aerosurrogate.trust.intervals import Uncertainty
@@ -186,7 +186,7 @@ class FlowFields:
             rows = np.column_stack([np.full(len(region.cells), sides), region.cells + count])
             cells.append(rows.ravel())
             kinds.append(np.full(len(region.cells), _CELL_TYPES[self.body.dimension, sides], np.uint8))
-            points.append(_spatial(region.points))
+            points.append(in_space(region.points))
             count += len(region.points)
         mesh = pv.UnstructuredGrid(np.concatenate(cells), np.concatenate(kinds), np.concatenate(points))
         mesh.cell_data["region"] = np.concatenate([np.full(len(r.cells), r.code, np.int32) for r in regions])
@@ -199,7 +199,7 @@ class FlowFields:
                 arrays.get(name, np.full((len(r.cells), *like.shape[1:]), empty, like.dtype))
                 for arrays, r in zip(filled, regions, strict=True)
             ]
-            mesh.cell_data[name] = _spatial(np.concatenate(columns)) if like.ndim == 2 else np.concatenate(columns)
+            mesh.cell_data[name] = in_space(np.concatenate(columns)) if like.ndim == 2 else np.concatenate(columns)
         return mesh
 
     @cached_property
@@ -353,8 +353,3 @@ def _region(mesh: Any, code: int, dimension: int) -> Region:
     flat = {name: a[:, :dimension] if a.ndim == 2 and dimension == 2 else a for name, a in arrays.items()}
     points = np.asarray(mesh.points, dtype=float)[used][:, :dimension]
     return Region(code, points, cells.reshape(corners.shape).astype(np.int64), flat)
-
-
-def _spatial(vectors: NDArray) -> NDArray:
-    """(n, 2) as (n, 3), for VTK."""
-    return vectors if vectors.shape[1] == 3 else np.pad(vectors, ((0, 0), (0, 3 - vectors.shape[1])))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from aerosurrogate.data.case import Case, field_spec
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.surface import in_space
 from aerosurrogate.writing import replacing, write_text
 
 PARTICLES = "positions"  # a field that is the places of particles
@@ -79,7 +80,7 @@ class HeldOut:
         points = case.points
         for name in self.predicted:
             points = self.places(self.true(name, step), name)
-        points = _spatial(points)
+        points = in_space(points)
         if case.grid is not None:
             mesh: Any = pv.StructuredGrid()
             mesh.points = points
@@ -96,7 +97,7 @@ class HeldOut:
         if case.surface.any():
             mesh.point_data["skin"] = case.surface.astype(np.uint8)
             if case.normals is not None:
-                mesh.point_data["normal"] = _spatial(case.normals)
+                mesh.point_data["normal"] = in_space(case.normals)
         plain = {"name": case.name, "step": step, "steps": self.steps, "dimension": case.dimensions}
         plain |= {"grid": case.grid, "fields": {name: self.true(name).shape[1] for name in self.predicted}}
         plain |= {"model": self.model, "dataset": self.dataset}
@@ -204,11 +205,7 @@ def _unstructured(points: NDArray, cells: NDArray | None) -> Any:
 def _column(values: Array, *, vector: bool) -> Array:
     if values.shape[1] == 1:
         return values[:, 0]
-    return _spatial(values) if vector else values
-
-
-def _spatial(vectors: NDArray) -> NDArray:
-    return np.pad(vectors, ((0, 0), (0, 3 - vectors.shape[1])))
+    return in_space(values) if vector else values
 
 
 def _write(mesh: Any, path: Path) -> Path:

@@ -2,7 +2,8 @@
 
 `each` spreads designs over the threads of a process and over the processes of a torchrun launch: the model is loaded
 once. `over_processes` spreads reading and thinning over processes of their own, where one that dies takes only its own
-task with it.
+task with it. Two that are not here have reasons of their own: solvers run in process groups that end with whoever
+asked for them (simulate/driver.py), pictures in one process that OpenGL may take down (viz/render.py).
 """
 
 import multiprocessing
@@ -11,33 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from datetime import timedelta
-from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from aerosurrogate import console
 from aerosurrogate.errors import InputError
 
 PATIENCE = timedelta(days=1)  # of a process for the slowest one; torchrun ends all if one dies
-SHAPES = (".stl", ".obj", ".ply", ".off", ".vtp", ".vtu", ".vtk", ".dat", ".cor")
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 _PRELOADED = [f"aerosurrogate.data.{name}" for name in ("prepare", "thinning", "readers.vtk")]  # and all they import
-
-
-def expanded(files: Sequence[str]) -> list[str]:
-    """The files once each, a folder of them replaced by what it holds; OpenFOAM cases stay as they are."""
-    found: list[str] = []
-    for file in files:
-        folder = Path(file)
-        if folder.is_dir() and not (folder / "system").is_dir():
-            inside = sorted(str(path) for path in folder.iterdir() if path.suffix.lower() in SHAPES)
-            if not inside:
-                raise InputError("no shapes in this folder", seen=file, remedy=f"put {', '.join(SHAPES)} files there")
-            found += inside
-        else:
-            found.append(file)
-    return list(dict.fromkeys(found))
 
 
 def refuse_all(failed: Mapping[str, str]) -> NoReturn:

@@ -23,13 +23,14 @@ from aerosurrogate.data.case import field_spec
 from aerosurrogate.data.scaling import Places, natural_unit
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields, Region, Row, interval
+from aerosurrogate.mesh.files import shape_files
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.orient import open_edges
 from aerosurrogate.mesh.read import UNITS, read_surface, units_doubt
-from aerosurrogate.mesh.surface import Surface
-from aerosurrogate.mesh.write import in_space, write_mesh
+from aerosurrogate.mesh.surface import Surface, in_space
+from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.model_frame import in_place, known_stream, sample, skin_places, usual_stream, what_the_model_cannot
-from aerosurrogate.parallel import each, expanded, own_device, refuse_all, workers
+from aerosurrogate.parallel import each, own_device, refuse_all, workers
 from aerosurrogate.trust import familiarity, intervals
 
 if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
@@ -322,7 +323,7 @@ def predict(
     if wanted.grid is not None and out.suffix.lower() == ".vtp":
         remedy = f"--out {out.with_suffix('.vtu')}, or leave --grid out"
         raise InputError("a .vtp holds the skin alone", seen=f"--grid with --out {out}", remedy=remedy)
-    geometries = expanded(geometries)
+    geometries = shape_files(geometries)
     places = _outputs(geometries, out)
     if model is not None:
         from aerosurrogate.surrogate import find_model

@@ -170,14 +170,14 @@ class Response:
         distance = torch.where(seen.skin, torch.zeros_like(gap), torch.where(inner, plane, gap))
         away = torch.where((seen.skin | inner)[:, None], n, off / gap[:, None])
         features = inputs_of(scaling.input_names, points, away, distance, seen.skin, speed, alpha, stream)
-        mean, spread = (torch.tensor(v, dtype=torch.float64) for v in scaling.inputs_spread)
-        inputs = ((features - mean) / spread).float()[None].to(self.surrogate.device)
+        mean, size = (torch.tensor(v, dtype=torch.float64) for v in scaling.inputs_spread)
+        inputs = ((features - mean) / size).float()[None].to(self.surrogate.device)
         answer = self.surrogate.model(inputs, skin=seen.skin[None].to(self.surrogate.device))
         return self._coefficient(answer.coefficients[0].double().cpu())
 
     def _coefficient(self, head: Tensor) -> Tensor:
-        mean, spread = (torch.tensor(v, dtype=torch.float64) for v in self.surrogate.scaling.coefficients_spread)
-        answers = dict(zip(self.surrogate.scaling.coefficient_names, head * spread + mean, strict=True))
+        mean, size = (torch.tensor(v, dtype=torch.float64) for v in self.surrogate.scaling.coefficients_spread)
+        answers = dict(zip(self.surrogate.scaling.coefficient_names, head * size + mean, strict=True))
         if self.of == "cl":
             return answers["lift"]
         drag = answers["log_drag"].exp()

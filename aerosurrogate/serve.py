@@ -22,7 +22,7 @@ from aerosurrogate import console, report
 from aerosurrogate.coeffs import CoeffsOptions, Ranking, coeffs
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.parallel import SHAPES
+from aerosurrogate.mesh.files import SHAPES
 
 HOST = "127.0.0.1"
 MOST_BYTES = 300_000_000  # of one file

@@ -31,6 +31,8 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.model import registry
 from aerosurrogate.model.interface import Grid, Model, States
 from aerosurrogate.model.transolver import Transolver
+from aerosurrogate.trust.familiarity import Statistics
+from aerosurrogate.trust.intervals import Calibration
 from aerosurrogate.writing import replacing
 
 SCHEMA = 2
@@ -49,8 +51,8 @@ class Surrogate:
     task: str = "steady"
     time_steps: int = 1
     ranges: dict[str, list[float]] = field(default_factory=dict)  # of conditions, over the training cases
-    trust: dict[str, Any] | None = None  # what familiarity.fit gave
-    calibration: dict[str, Any] | None = None  # what intervals.fit gave
+    trust: Statistics | None = None
+    calibration: Calibration | None = None
     card: dict[str, Any] = field(default_factory=dict)  # name, data, training, accuracy, routes, limits
     native: Native | None = None  # where the bodies of the training set stand, and how their meshes' points lie
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
-from aerosurrogate.data.statistics import add, table
+from aerosurrogate.data.statistics import add_up, table
 from aerosurrogate.data.store import BLOCK, Dataset, Manifest, read_moments, shuffled, write_manifest, write_shard
 from aerosurrogate.errors import InputError
 
@@ -130,7 +130,7 @@ def test_moments_of_shards_add_up_to_the_statistics_of_all(tmp_path):
     sums = {}
     for case in cases:
         write_shard(tmp_path / f"{case.name}.safetensors", [case])
-        sums = add(sums, read_moments(tmp_path / f"{case.name}.safetensors"))
+        sums = add_up([sums, read_moments(tmp_path / f"{case.name}.safetensors")])
     p = np.concatenate([case.fields["p"] for case in cases])
     entry = table(sums)["p"]
     assert entry["unit"] == "Pa"

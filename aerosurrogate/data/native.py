@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate.data.sampling import Sampling
-from aerosurrogate.data.store import Dataset
+from aerosurrogate.data.store import Dataset, Entry, stream_of
 from aerosurrogate.mesh.pattern import Cloud, Pattern, measure
 from aerosurrogate.mesh.surface import Floats
 
@@ -44,7 +44,7 @@ def native(dataset: Dataset, names: Sequence[str], sampling: Sampling) -> Native
     if not names:
         return None
     names = [names[i] for i in np.unique(np.linspace(0, len(names) - 1, CASES).astype(int))]
-    streams = [cases[name]["conditions"] for name in names]
+    streams = [stream_of(cases[name]) for name in names]
     origins = [_origin(dataset, name) for name in names]
     pattern = None
     if sampling.kind == "rows" or sampling.skin is None or sampling.around is None:
@@ -54,13 +54,13 @@ def native(dataset: Dataset, names: Sequence[str], sampling: Sampling) -> Native
         pattern = measure(clouds, round(total), share)
     return Native(
         tuple(np.mean(origins, axis=0).tolist()),
-        float(np.mean([stream["density"] for stream in streams])),
-        float(np.mean([stream["viscosity"] for stream in streams])),
+        float(np.mean([stream.density for stream in streams])),
+        float(np.mean([stream.viscosity for stream in streams])),
         pattern,
     )
 
 
-def _count(meta: Mapping[str, Any], sampling: Sampling) -> int:
+def _count(meta: Entry, sampling: Sampling) -> int:
     whole = meta["points"] * (2 if meta["symmetry"] else 1)
     return whole if sampling.around is None else min(whole, sampling.around + (sampling.skin or 0))
 
@@ -75,7 +75,7 @@ def body_origin(skin: NDArray, ground: bool) -> Floats:
 
 def _origin(dataset: Dataset, name: str) -> Floats:
     meta = dataset.manifest.cases[name]
-    found = body_origin(dataset.array(name, "points").rows(0, meta["surface"]), meta["conditions"]["ground"])
+    found = body_origin(dataset.array(name, "points").rows(0, meta["surface"]), stream_of(meta).ground)
     return found * [1.0, 0.0, 1.0] if meta["symmetry"] else found
 
 
@@ -85,7 +85,7 @@ def _cloud(dataset: Dataset, name: str, origin: Floats) -> Cloud:
     skin, total = meta["surface"], meta["points"]
     few = min(POINTS, skin), min(POINTS, total - skin)
     case = dataset.case(name, np.r_[: few[0], skin : skin + few[1]]).whole()
-    length = meta["conditions"]["length"]
+    length = stream_of(meta).length
     points = (case.points.astype(float) - origin) / length
     distance = np.zeros(len(points)) if case.distance is None else case.distance.astype(float) / length
     return Cloud(points[case.surface], points[~case.surface], distance[~case.surface])

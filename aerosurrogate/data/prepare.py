@@ -18,9 +18,11 @@ from aerosurrogate import console
 from aerosurrogate.data import splits as rules
 from aerosurrogate.data.readers import Batch, Options, dataset, reader_of, recognise
 from aerosurrogate.data.splits import Splits
-from aerosurrogate.data.statistics import Moments, add, table
+from aerosurrogate.data.statistics import add_up, table
 from aerosurrogate.data.store import (
     Dataset,
+    Entries,
+    Entry,
     Manifest,
     gathered,
     read_moments,
@@ -91,7 +93,7 @@ class Task:
 class Written:
     """What a worker gives back: manifest entries of the cases written, and why the others were not."""
 
-    entries: dict[str, dict[str, Any]]
+    entries: Entries
     failures: dict[str, str]
 
 
@@ -227,10 +229,10 @@ def _digest(format: str, batch: Batch, options: Options) -> str:
 
 def _to_read(
     found: list[tuple[Path, Batch]], formats: dict[Path, str], options: Options, out: Path
-) -> tuple[list[Task], dict[str, dict[str, Any]]]:
+) -> tuple[list[Task], Entries]:
     """Shards to be written, and the entries of those that are ready and whose sources have not changed."""
     tasks: list[Task] = []
-    kept: dict[str, dict[str, Any]] = {}
+    kept: Entries = {}
     changed = 0
     for source, batch in found:
         shard = out / _file_name(batch.names[0])
@@ -254,7 +256,7 @@ def _file_name(case: str) -> str:
     return f"{plain if plain == case else f'{plain}-{zlib.crc32(case.encode()):08x}'}.safetensors"
 
 
-def _ready(shard: Path) -> dict[str, dict[str, Any]]:
+def _ready(shard: Path) -> Entries:
     if not shard.exists():
         return {}
     try:
@@ -264,7 +266,7 @@ def _ready(shard: Path) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def _to_pack(formats: dict[Path, str], options: Options, out: Path) -> tuple[list[Task], dict[str, dict[str, Any]]]:
+def _to_pack(formats: dict[Path, str], options: Options, out: Path) -> tuple[list[Task], Entries]:
     """New compact shards for the cases that are in none yet, and the entries of those that are."""
     packed = list(out.glob("part-[0-9][0-9][0-9][0-9].safetensors"))
     kept = gathered(packed)
@@ -292,13 +294,13 @@ def _to_pack(formats: dict[Path, str], options: Options, out: Path) -> tuple[lis
     return tasks, kept
 
 
-def _content(entry: dict[str, Any]) -> str:
+def _content(entry: Entry) -> str:
     return f"{entry['check']:08x}"
 
 
-def _run(tasks: list[Task], jobs: int | None) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+def _run(tasks: list[Task], jobs: int | None) -> tuple[Entries, dict[str, str]]:
     """Write all shards in parallel processes."""
-    entries: dict[str, dict[str, Any]] = {}
+    entries: Entries = {}
     failures: dict[str, str] = {}
     total = sum(len(task.batch.names) for task in tasks)
     with console.progress("reading", total, unit="cases") as advance:
@@ -336,7 +338,7 @@ def convert(task: Task) -> Written:
     return Written(entries, failures)
 
 
-def _splits(found: list[tuple[Path, Batch]], formats: dict[Path, str], entries: dict[str, dict[str, Any]]) -> Splits:
+def _splits(found: list[tuple[Path, Batch]], formats: dict[Path, str], entries: Entries) -> Splits:
     """The splits of each source's cases, joined."""
     result: Splits = {}
     for source, format in formats.items():
@@ -346,12 +348,9 @@ def _splits(found: list[tuple[Path, Batch]], formats: dict[Path, str], entries: 
     return result
 
 
-def field_table(out: Path, entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def field_table(out: Path, entries: Entries) -> dict[str, dict[str, Any]]:
     """Units and statistics of the fields of all cases, from the sums kept in their shards."""
-    sums: Moments = {}
-    for shard in sorted({entry["shard"] for entry in entries.values()}):
-        sums = add(sums, read_moments(out / shard))
-    return table(sums)
+    return table(add_up(read_moments(out / shard) for shard in sorted({entry["shard"] for entry in entries.values()})))
 
 
 def _sweep(out: Path, before: Manifest | None, manifest: Manifest) -> None:

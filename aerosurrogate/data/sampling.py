@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate.data.case import Case, field_spec
-from aerosurrogate.data.store import Dataset
+from aerosurrogate.data.store import Dataset, stream_of
 from aerosurrogate.mesh import surroundings
 
 
@@ -52,8 +52,8 @@ def _around(dataset: Dataset, name: str, sampling: Sampling, rng: np.random.Gene
         )
     except KeyError:
         return skin + rng.permutation(total - skin)[:count]
-    length, d = meta["conditions"]["length"], meta["dimensions"]
-    region = surroundings.usual_region(d, meta["conditions"]["ground"])
+    stream, d = stream_of(meta), meta["dimensions"]
+    length, region = stream.length, surroundings.usual_region(d, stream.ground)
     seed = int(rng.integers(2**31))
     return skin + surroundings.from_cells(region, points / length, volumes / length**d, distance / length, count, seed)
 

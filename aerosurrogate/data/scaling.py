@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Array, Case, field_spec
+from aerosurrogate.data.statistics import Moments, Sums, add_up, mean_and_deviation, sums_of
 from aerosurrogate.errors import InputError
 
 CLOSEST = 1e-5  # body lengths: wall distances below it look alike in "log_distance"
-NOTHING = 1e-3  # of a vector's spread: a component with less is none
+NOTHING = 1e-3  # of a vector's size: a component with less is none
 WAVES = (1.0, 0.5, 0.25, 0.125)  # body lengths
-Spread = tuple[tuple[float, ...], tuple[float, ...]]  # mean and spread by channel
+MeanAndSize = tuple[tuple[float, ...], tuple[float, ...]]  # by channel: subtracted, and divided by
 
 
 @dataclass(frozen=True)
@@ -122,9 +123,9 @@ class Scaling:
     dimensions: int
     channels: tuple[int, ...]  # of each field
     where: tuple[str, ...]  # each field counts: all, surface, volume
-    inputs_spread: Spread
-    fields_spread: Spread
-    coefficients_spread: Spread
+    inputs_spread: MeanAndSize  # "spread" in checkpoints: the standard deviation
+    fields_spread: MeanAndSize
+    coefficients_spread: MeanAndSize
 
     @classmethod
     def fit(
@@ -141,31 +142,35 @@ class Scaling:
         """Statistics over the training cases; each field's only where it counts. Cases of which no more than the
         coefficients are known must come after one with fields."""
         places = tuple((where or {}).get(name, field_spec(name).where) for name in fields)
-        seen, answered, head = [_Moments() for _ in inputs], [_Moments() for _ in fields], _Moments()
+        seen: Moments = {}
+        answered: Moments = {}
+        head: Moments = {}
         bare = None
         for case in cases:
             if case.fields or bare is None:
                 bare = cls._bare(case, inputs, fields, coefficients, kind, places)
-            for name, moments in zip(inputs, seen, strict=True):
-                moments.add(bare._input(name, Places.of(case)))
-            for name, place, moments in zip(fields, places, answered, strict=True) if case.fields else ():
-                rows = _defined(place, case.surface)
-                moments.add(bare._field(name, case.fields[name][rows], case.conditions))
-            head.add(bare.coefficient_targets(case)[None])
+            seen = add_up([seen, {name: sums_of(bare._input(name, Places.of(case))) for name in inputs}])
+            if case.fields:
+                rows = {name: _defined(place, case.surface) for name, place in zip(fields, places, strict=True)}
+                values = {name: bare._field(name, case.fields[name][rows[name]], case.conditions) for name in fields}
+                answered = add_up([answered, {name: sums_of(of) for name, of in values.items()}])
+            targets = bare.coefficient_targets(case)[None]
+            targets = targets[np.isfinite(targets).all(axis=1)]  # one of them may be unknown
+            head = add_up([head, {"targets": sums_of(targets)}])
         if bare is None:
             raise InputError("no training cases", remedy="check the recipe's split")
         kept = {"all": (), "functions": ("position", "position_per_length"), "none": tuple(inputs)}[scale_inputs]
         return cls(
             **{
                 **bare.__dict__,
-                "inputs_spread": _joined([m.spread(kept=n in kept) for n, m in zip(inputs, seen, strict=True)]),
+                "inputs_spread": _joined([as_is(seen[n]) if n in kept else mean_and_size(seen[n]) for n in inputs]),
                 "fields_spread": _joined(
                     [
-                        m.spread(kept=kind == "raw", together=field_spec(n).vector)
-                        for n, m in zip(fields, answered, strict=True)
+                        as_is(answered[n]) if kind == "raw" else mean_and_size(answered[n], field_spec(n).vector)
+                        for n in fields
                     ]
                 ),
-                "coefficients_spread": head.spread(),
+                "coefficients_spread": mean_and_size(head["targets"]),
             }
         )
 
@@ -248,17 +253,17 @@ class Scaling:
 
     def inputs(self, places: Places) -> Array:
         """The model's inputs, (n, channels), positions first."""
-        mean, spread = _rows(self.inputs_spread)
+        mean, size = _rows(self.inputs_spread)
         raw = np.concatenate([self._input(name, places) for name in self.input_names], axis=1, dtype=np.float32)
-        return (raw - mean) / spread
+        return (raw - mean) / size
 
     def targets(self, case: Case) -> Array:
         """The fields as the model should answer them, (n, channels); what is not known at a point is 0 there."""
-        mean, spread = _rows(self.fields_spread)
+        mean, size = _rows(self.fields_spread)
         if not case.fields:
             return np.zeros((len(case.points), self.output_channels), np.float32)
         raw = [self._field(name, case.fields[name], case.conditions) for name in self.field_names]
-        return np.where(self.known(case), (np.concatenate(raw, axis=1) - mean) / spread, 0).astype(np.float32)
+        return np.where(self.known(case), (np.concatenate(raw, axis=1) - mean) / size, 0).astype(np.float32)
 
     def known(self, case: Case) -> NDArray[np.bool_]:
         """Which channels of a case are known at which points, (n, channels): none where only coefficients are."""
@@ -274,8 +279,8 @@ class Scaling:
 
     def fields(self, outputs: NDArray, surface: NDArray[np.bool_], conditions: Conditions | None) -> dict[str, Array]:
         """Fields in SI units from the model's outputs (n, channels); zero where a field is not defined."""
-        mean, spread = _rows(self.fields_spread)
-        values = np.where(self.defined(surface), outputs * spread + mean, 0)
+        mean, size = _rows(self.fields_spread)
+        values = np.where(self.defined(surface), outputs * size + mean, 0)
         unit = {
             name: natural_unit(name, conditions) if self.kind == "nondimensional" else 1.0 for name in self.field_names
         }
@@ -289,13 +294,13 @@ class Scaling:
         scale = reference.get("area", shadow) / shadow
         lift, drag = (reference.get(name, np.nan) * scale for name in ("cl", "cd"))
         raw = {"lift": lift, "log_drag": np.log(np.maximum(drag, 1e-6))}
-        mean, spread = _rows(self.coefficients_spread)
-        return ((np.array([raw[name] for name in self.coefficient_names]) - mean) / spread).astype(np.float32)
+        mean, size = _rows(self.coefficients_spread)
+        return ((np.array([raw[name] for name in self.coefficient_names]) - mean) / size).astype(np.float32)
 
     def force_areas(self, answers: NDArray, silhouette: float) -> dict[str, float]:
         """Drag and lift over dynamic pressure, m2, of a body of this silhouette, m2, from the head's answer (k,)."""
-        mean, spread = _rows(self.coefficients_spread)
-        values = dict(zip(self.coefficient_names, (answers * spread + mean).tolist(), strict=True))
+        mean, size = _rows(self.coefficients_spread)
+        values = dict(zip(self.coefficient_names, (answers * size + mean).tolist(), strict=True))
         areas = {}
         if "log_drag" in values:
             areas["drag"] = float(np.exp(values["log_drag"]) * silhouette)
@@ -337,38 +342,28 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 
-def _rows(spread: Spread) -> tuple[NDArray, NDArray]:
-    return np.array(spread[0], np.float32), np.array(spread[1], np.float32)
+def _rows(scale: MeanAndSize) -> tuple[NDArray, NDArray]:
+    return np.array(scale[0], np.float32), np.array(scale[1], np.float32)
 
 
-def _joined(parts: Sequence[Spread]) -> Spread:
-    return tuple(m for mean, _ in parts for m in mean), tuple(s for _, spread in parts for s in spread)
+def _joined(parts: Sequence[MeanAndSize]) -> MeanAndSize:
+    return tuple(m for mean, _ in parts for m in mean), tuple(s for _, size in parts for s in size)
 
 
-class _Moments:
-    """Mean and spread of rows that arrive case by case."""
+def as_is(sums: Sums) -> MeanAndSize:
+    """Of channels that are not scaled."""
+    return (0.0,) * len(sums[0]), (1.0,) * len(sums[0])
 
-    def __init__(self) -> None:
-        self.count, self.total, self.square = 0, 0.0, 0.0
 
-    def add(self, rows: NDArray) -> None:
-        rows = rows[np.isfinite(rows).all(axis=1)].astype(np.float64)  # a coefficient may be unknown
-        self.count += len(rows)
-        self.total = self.total + rows.sum(axis=0)
-        self.square = self.square + (rows**2).sum(axis=0)
+def mean_and_size(sums: Sums, together: bool = False) -> MeanAndSize:
+    """Mean and standard deviation by channel.
 
-    def spread(self, kept: bool = False, together: bool = False) -> Spread:
-        """Mean and standard deviation by channel; (0, 1) if the values are kept as they are.
-
-        Channels that belong `together`, a vector's, have one size: a component that is zero but for rounding would
-        otherwise be blown up to noise as large as the others.
-        """
-        mean = np.atleast_1d(self.total / max(self.count, 1))
-        deviation = np.sqrt(np.maximum(self.square / max(self.count, 1) - mean**2, 0))
-        if together:
-            whole = np.sqrt(np.mean(deviation**2))
-            deviation = np.where(deviation < NOTHING * whole, whole, deviation)
-        flat = deviation < 1e-6 * np.abs(mean) + 1e-12  # a constant channel carries nothing: leave its size alone
-        if kept:
-            return (0.0,) * len(mean), (1.0,) * len(mean)
-        return tuple(mean.tolist()), tuple(np.where(flat, 1.0, deviation).tolist())
+    Channels that belong `together`, a vector's, have one size: a component that is zero but for rounding would
+    otherwise be blown up to noise as large as the others.
+    """
+    mean, deviation = mean_and_deviation(sums)
+    if together:
+        whole = np.sqrt(np.mean(deviation**2))
+        deviation = np.where(deviation < NOTHING * whole, whole, deviation)
+    flat = deviation < 1e-6 * np.abs(mean) + 1e-12  # a constant channel carries nothing: leave its size alone
+    return tuple(mean.tolist()), tuple(np.where(flat, 1.0, deviation).tolist())

@@ -3,7 +3,8 @@
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+
+from aerosurrogate.data.store import Entry, stream_of
 
 Splits = dict[str, list[str]]
 
@@ -24,13 +25,7 @@ def four_to_one(names: Iterable[str]) -> Splits:
     return {"train": [n for n in names if not held_out(n)], "test": [n for n in names if held_out(n)]}
 
 
-def first_and_last(names: list[str], train: int, test: int) -> Splits:
-    """The first `train` names and the last `test`, as the standard sets are split; fewer where names are few."""
-    test = min(test, max(len(names) // 5, 1)) if len(names) < train + test else test
-    return {"train": names[: min(train, len(names) - test)], "test": names[len(names) - test :]}
-
-
-def simulated(cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+def simulated(cases: Mapping[str, Entry]) -> Splits:
     """Splits of our own simulations; airfoils have the four tasks of AirfRANS, `full` being `train` and `test` too."""
     splits = four_to_one(cases)
     splits["test"] = splits["test"] or sorted(cases)  # too few to hold any out: a check of own shapes
@@ -38,16 +33,8 @@ def simulated(cases: Mapping[str, Mapping[str, Any]]) -> Splits:
         return splits
     splits |= {"full_train": splits["train"], "full_test": splits["test"]}
     splits |= {"scarce_train": splits["train"][:SCARCE], "scarce_test": splits["test"]}
-    for task, key, (low, high) in (("reynolds", _reynolds, REYNOLDS), ("aoa", _angle, ANGLES)):
-        inside = {name for name, case in cases.items() if low <= key(case["conditions"]) <= high}
+    for task, key, (low, high) in (("reynolds", "reynolds", REYNOLDS), ("aoa", "alpha", ANGLES)):
+        inside = {name for name, case in cases.items() if low <= getattr(stream_of(case), key) <= high}
         splits[f"{task}_train"] = sorted(inside)
         splits[f"{task}_test"] = sorted(cases.keys() - inside)
     return splits
-
-
-def _reynolds(conditions: Mapping[str, float]) -> float:
-    return conditions["speed"] * conditions["length"] / conditions["viscosity"]
-
-
-def _angle(conditions: Mapping[str, float]) -> float:
-    return conditions["alpha"]

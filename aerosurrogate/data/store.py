@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from safetensors.numpy import save
 
 from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
-from aerosurrogate.data.statistics import Moments, add, moments
+from aerosurrogate.data.statistics import Moments, add_up, moments
 from aerosurrogate.errors import InputError
 from aerosurrogate.writing import replacing, write_json
 
@@ -31,6 +31,32 @@ _DTYPES = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "BOOL": np.b
 Scale = tuple[Any, Any]  # the least value of each column and the size of a step: what `_steps` took apart
 
 
+class Entry(TypedDict):
+    """What a manifest, and the header of a shard, say of a case."""
+
+    shard: str  # its file in the data set's folder
+    points: int
+    surface: int  # of the points, those on the skin
+    dimensions: int
+    conditions: dict[str, Any] | None  # of `Conditions`
+    reference: dict[str, float]  # cd, cl, area, ... as far as they are known
+    grid: Sequence[int] | None  # sides of a structured mesh
+    symmetry: Literal["y"] | None
+    tags: dict[str, str]
+    check: int  # sum over all arrays
+    digest: NotRequired[str]  # of what it was made from
+    tried: NotRequired[Sequence[str]]  # of a generated set: the cases that were attempted with it
+
+
+Entries = dict[str, Entry]  # by the case's name
+
+
+def stream_of(entry: Entry) -> Conditions:
+    """The stream of a case that stands in one."""
+    assert entry["conditions"] is not None
+    return Conditions(**entry["conditions"])
+
+
 @dataclass
 class Manifest:
     """What a data set holds, readable by people and programs."""
@@ -38,7 +64,7 @@ class Manifest:
     source: str = ""  # where it came from: a path, a specification, a published set
     format: str = ""
     options: dict[str, Any] = field(default_factory=dict)
-    cases: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> shard, counts, conditions, reference, ...
+    cases: Entries = field(default_factory=dict)
     splits: dict[str, list[str]] = field(default_factory=dict)
     fields: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> unit, where, components, statistics
     left_out: dict[str, str] = field(default_factory=dict)  # name -> why
@@ -61,7 +87,7 @@ def shuffled(case: Case, seed: int) -> Case:
 
 def write_shard(
     path: Path, cases: Iterable[Case], *, half: bool = False, extra: dict[str, dict[str, Any]] | None = None
-) -> dict[str, dict[str, Any]]:
+) -> Entries:
     """Write cases into one shard and return their manifest entries; `half` stores numbers in two bytes instead of four.
 
     `extra` adds to the entries of cases by name: where a case came from, what was repaired in it.
@@ -70,7 +96,7 @@ def write_shard(
     rows: dict[str, tuple[int, int]] = {}
     checks: dict[str, list[int]] = {}
     scales: dict[str, Scale] = {}
-    entries: dict[str, dict[str, Any]] = {}
+    entries: Entries = {}
     sums: Moments = {}
     for case in cases:
         own = []
@@ -86,8 +112,8 @@ def write_shard(
             tensors[name] = np.ascontiguousarray(array)
             checks[name] = [zlib.crc32(block) for block in _blocks(tensors[name])]
             own.append(checks[name])
-        sums = add(sums, moments([case]))
-        entries[case.name] = _entry(case, path.name) | {"check": _joint_check(own)} | (extra or {}).get(case.name, {})
+        sums = add_up([sums, moments(case)])
+        entries[case.name] = {**_entry(case, path.name, _joint_check(own)), **(extra or {}).get(case.name, {})}  # type: ignore[typeddict-item]
     metadata = {"schema": str(SCHEMA), "cases": json.dumps(entries)}
     metadata |= {"rows": json.dumps(rows), "checks": json.dumps(checks), "moments": json.dumps(sums)}
     metadata |= {"scales": json.dumps(scales)} if scales else {}
@@ -136,7 +162,7 @@ def _guard(metadata: dict[str, str], layout: dict[str, tuple[str, tuple[int, ...
     return str(zlib.crc32(json.dumps([*told, sorted(layout.items())]).encode()))
 
 
-def _entry(case: Case, shard: str) -> dict[str, Any]:
+def _entry(case: Case, shard: str, check: int) -> Entry:
     return {
         "shard": shard,
         "points": len(case.points),
@@ -147,6 +173,7 @@ def _entry(case: Case, shard: str) -> dict[str, Any]:
         "grid": case.grid,
         "symmetry": case.symmetry,
         "tags": case.tags,
+        "check": check,
     }
 
 
@@ -210,7 +237,7 @@ def _damaged(path: Path, what: str) -> NoReturn:
     raise InputError(f"damaged data file {path.name} ({what})", seen=path, remedy="run prepare again for this data set")
 
 
-def read_shard(path: Path) -> tuple[dict[str, StoredArray], dict[str, dict[str, Any]]]:
+def read_shard(path: Path) -> tuple[dict[str, StoredArray], Entries]:
     """Open a shard: its arrays by `case/array`, unread, and the manifest entries of its cases."""
     try:
         size = path.stat().st_size
@@ -297,12 +324,12 @@ class Dataset:
         if shard not in self._shards:
             arrays, entries = read_shard(self.folder / shard)
             known = {name: meta["check"] for name, meta in self.manifest.cases.items() if meta["shard"] == shard}
-            if any(entries.get(name, {}).get("check") != check for name, check in known.items()):
+            if any(name not in entries or entries[name]["check"] != check for name, check in known.items()):
                 _damaged(self.folder / shard, "not the one its manifest describes")
             self._shards[shard] = arrays
         return self._shards[shard]
 
-    def _meta(self, case: str) -> dict[str, Any]:
+    def _meta(self, case: str) -> Entry:
         if case not in self.manifest.cases:
             raise InputError(f"data set {self.folder} has no such case", seen=case, remedy="see its manifest.json")
         return self.manifest.cases[case]
@@ -323,7 +350,7 @@ class Dataset:
         return Case(
             name=name,
             **parts,
-            conditions=Conditions(**meta["conditions"]) if meta["conditions"] else None,
+            conditions=stream_of(meta) if meta["conditions"] else None,
             reference=meta["reference"],
             grid=tuple(meta["grid"]) if meta["grid"] and rows is None else None,
             symmetry=meta["symmetry"],
@@ -334,17 +361,13 @@ class Dataset:
         """Whether more is known of a case than its coefficients."""
         return any(key.startswith(f"{name}/fields/") for key in self._arrays(name))
 
-    def skin_rows(self, name: str) -> int:
-        """How many rows of an unstructured case are skin; they come first."""
-        return self._meta(name)["surface"]
-
 
 def joined(first: Dataset, others: Sequence[Dataset]) -> Dataset:
     """Several data sets as one: the splits and fields of the first, and the cases of all.
 
     The tag `source` of a case says which it is from: 0 the first, 1 the next, and so on.
     """
-    cases: dict[str, dict[str, Any]] = {}
+    cases: Entries = {}
     for source, dataset in enumerate((first, *others)):
         for name, meta in dataset.manifest.cases.items():
             if name in cases:
@@ -356,7 +379,7 @@ def joined(first: Dataset, others: Sequence[Dataset]) -> Dataset:
     return Dataset(first.folder, replace(first.manifest, cases=cases))
 
 
-def gathered(shards: Iterable[Path]) -> dict[str, dict[str, Any]]:
+def gathered(shards: Iterable[Path]) -> Entries:
     """The manifest entries of the cases in some shards, as the shards themselves tell them."""
     return {name: entry for shard in sorted(shards) for name, entry in read_shard(shard)[1].items()}
 

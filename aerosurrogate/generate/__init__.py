@@ -12,10 +12,10 @@ interrupted run goes on where it stopped. A generator is a module with
 import hashlib
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from aerosurrogate import console
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.prepare import Summary, field_table
 from aerosurrogate.data.splits import Splits
-from aerosurrogate.data.store import Dataset, Manifest, gathered, shuffled, write_manifest, write_shard
+from aerosurrogate.data.store import Dataset, Entries, Manifest, gathered, shuffled, write_manifest, write_shard
 from aerosurrogate.errors import InputError
 from aerosurrogate.parallel import over_processes
 from aerosurrogate.writing import alone_in
@@ -89,7 +89,7 @@ def generate(
     return Summary(manifest, made, len(kept), failures)
 
 
-def splits(cases: Mapping[str, Any]) -> Splits:
+def splits(cases: Collection[str]) -> Splits:
     """Decided by a case's own number, so that cases added later move no other."""
     tests = {name for name in cases if int(name.rsplit("-", 1)[1]) % HELD_OUT == HELD_OUT - 1}
     return {"train": [n for n in cases if n not in tests], "test": [n for n in cases if n in tests]}
@@ -107,7 +107,7 @@ def _require_same(out: Path, origin: str, digest: str) -> None:
 
 def _to_solve(
     kind: str, count: int, seed: int, every: int | None, out: Path, digest: str
-) -> tuple[list[Task], dict[str, dict[str, Any]]]:
+) -> tuple[list[Task], Entries]:
     """Shards to be solved, and the entries of those that are there, be they more than asked for."""
     there = {}
     for shard in sorted(out.glob(f"{kind}-*.safetensors")):
@@ -132,8 +132,8 @@ def _name(kind: str, number: int) -> str:
     return f"{kind}-{number:05d}"
 
 
-def _run(tasks: list[Task], jobs: int | None) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    entries: dict[str, dict[str, Any]] = {}
+def _run(tasks: list[Task], jobs: int | None) -> tuple[Entries, dict[str, str]]:
+    entries: Entries = {}
     failures: dict[str, str] = {}
     with console.progress("solving", sum(len(task.numbers) for task in tasks), unit="cases") as advance:
         for task, solved in over_processes(solve, tasks, jobs):
@@ -147,7 +147,7 @@ def _run(tasks: list[Task], jobs: int | None) -> tuple[dict[str, dict[str, Any]]
     return entries, failures
 
 
-def solve(task: Task) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+def solve(task: Task) -> tuple[Entries, dict[str, str]]:
     """Solve the cases of one shard and write it; runs in a worker process. Manifest entries, and why some have none."""
     source = generator_of(task.kind)
     cases, failures = [], {}

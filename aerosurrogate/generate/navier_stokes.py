@@ -41,9 +41,9 @@ def case(name: str, rng: np.random.Generator, every: int | None) -> Case:
 def random_vorticity(rng: np.random.Generator, side: int) -> Field:
     """A sample of N(0, 2 * 7^3 (-Laplace + 49)^-2.5) on the unit torus, (side, side)."""
     kx, ky = _wave_numbers(side)
-    spread = math.sqrt(2 * 7**3) * (kx**2 + ky**2 + 49) ** -1.25
-    spread[0, 0] = 0.0
-    return irfft2(rfft2(rng.standard_normal((side, side))) * spread * side, s=(side, side))
+    amplitude = math.sqrt(2 * 7**3) * (kx**2 + ky**2 + 49) ** -1.25
+    amplitude[0, 0] = 0.0
+    return irfft2(rfft2(rng.standard_normal((side, side))) * amplitude * side, s=(side, side))
 
 
 def force(side: int) -> Field:

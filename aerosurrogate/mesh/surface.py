@@ -16,6 +16,11 @@ Bools = NDArray[np.bool_]
 Arrays = dict[str, NDArray[Any]]
 
 
+def in_space(vectors: NDArray) -> NDArray:
+    """Points or vectors (n, 2 or 3) as (n, 3), those of a plane at z = 0."""
+    return np.pad(vectors, ((0, 0), (0, 3 - vectors.shape[1])))
+
+
 @dataclass(frozen=True, eq=False)
 class Surface:
     """Points, and the cells that join them, of a body in d dimensions; lengths in metres.
@@ -76,12 +81,6 @@ class Surface:
         vectors = self.point_area_vectors
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors / np.maximum(lengths, np.finfo(float).tiny)
-
-    @cached_property
-    def point_areas(self) -> Floats:
-        """(n,) areas belonging to the points, m2."""
-        share = np.repeat(self.areas / self.dimension, self.dimension)
-        return np.bincount(self.cells.ravel(), share, len(self.points)).astype(float)
 
     @cached_property
     def centres(self) -> Floats:

@@ -346,8 +346,8 @@ def _volumes(kinds: NDArray[Any], corners: Floats, begins: Ints, sides: Ints, ce
             continue
         which = np.repeat(np.arange(len(kinds)), sides)
         off = corners - centres[which]
-        spread = np.add.reduceat(off[:, :, None] * off[:, None, :], begins, axis=0)[rows] / sides[rows, None, None]
-        volumes[rows] = 8 * np.sqrt(np.maximum(np.linalg.det(spread), 0))
+        scatter = np.add.reduceat(off[:, :, None] * off[:, None, :], begins, axis=0)[rows] / sides[rows, None, None]
+        volumes[rows] = 8 * np.sqrt(np.maximum(np.linalg.det(scatter), 0))
     return volumes
 
 

@@ -7,18 +7,13 @@ import numpy as np
 
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.load import errors_of_vtk
-from aerosurrogate.mesh.surface import Floats, Surface
+from aerosurrogate.mesh.surface import Surface, in_space
 from aerosurrogate.writing import replacing
 
 if TYPE_CHECKING:
     import pyvista as pv
 
 WRITABLE = (".vtu", ".vtp", ".stl")
-
-
-def in_space(points: Floats) -> Floats:
-    """Points (n, 2 or 3) as (n, 3), a plane at z = 0."""
-    return np.pad(points, ((0, 0), (0, 3 - points.shape[1])))
 
 
 def polydata(surface: Surface) -> "pv.PolyData":

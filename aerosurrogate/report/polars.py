@@ -15,7 +15,8 @@ from aerosurrogate.coeffs import FOLDED, CoeffsOptions, assumptions, read_design
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import Row, column, interval
-from aerosurrogate.parallel import expanded, refuse_all
+from aerosurrogate.mesh.files import shape_files
+from aerosurrogate.parallel import refuse_all
 from aerosurrogate.sweeps import swept
 
 CSV = {  # our names by those that the users of polars know
@@ -100,7 +101,7 @@ def polars(
 ) -> Polars:
     """Predict each shape in each state."""
     names = swept(list(states))
-    found, failed = read_designs(expanded(files), states, settings, jobs)
+    found, failed = read_designs(shape_files(files), states, settings, jobs)
     if not found:
         refuse_all(failed)
     by_design = [[fields.row(settings.area) for fields in designs] for designs in found.values()]

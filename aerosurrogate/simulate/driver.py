@@ -28,8 +28,8 @@ import numpy as np
 from aerosurrogate import console
 from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data import splits
-from aerosurrogate.data.statistics import Moments, add, table
-from aerosurrogate.data.store import Manifest, read_moments, read_shard, shuffled, write_manifest, write_shard
+from aerosurrogate.data.statistics import add_up, table
+from aerosurrogate.data.store import Manifest, gathered, read_moments, shuffled, write_manifest, write_shard
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.airfoil import is_naca
 from aerosurrogate.mesh.coordinates import SUFFIXES, named_in_folder
@@ -354,11 +354,8 @@ def _keep(task: Task, run: Path, outcome: Outcome, solution: Solution | None) ->
 
 def _write_manifest(out: Path, origin: str, fidelity: Fidelity) -> None:
     """Bring manifest.json up to date with the shards and records in the folder."""
-    entries: dict[str, dict[str, Any]] = {}
-    sums: Moments = {}
-    for shard in sorted(out.glob("*.safetensors")):
-        entries |= read_shard(shard)[1]
-        sums = add(sums, read_moments(shard))
+    shards = sorted(out.glob("*.safetensors"))
+    entries = gathered(shards)
     records = (json.loads(path.read_text()) for path in sorted(out.glob("runs/*/record.json")))
     left_out = {record["name"]: record["reason"] for record in records if record["state"] == "failed"}
     manifest = Manifest(
@@ -367,7 +364,7 @@ def _write_manifest(out: Path, origin: str, fidelity: Fidelity) -> None:
         options={"fidelity": fidelity},
         cases=entries,
         splits=splits.simulated(entries) if entries else {},
-        fields=table(sums),
+        fields=table(add_up(read_moments(shard) for shard in shards)),
         left_out=left_out,
     )
     write_manifest(out, manifest)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from aerosurrogate import console
-from aerosurrogate.data.scaling import Scaling, Spread, input_widths
+from aerosurrogate.data.scaling import MeanAndSize, Scaling, input_widths
 from aerosurrogate.errors import InputError
 from aerosurrogate.model.interface import Model
 from aerosurrogate.surrogate import Surrogate
@@ -70,7 +70,7 @@ def _coefficients(scaling: Scaling) -> Named:
     return Named(scaling.coefficient_names, [1] * len(scaling.coefficient_names))
 
 
-def _joined(own: Spread, other: Spread, ours: Named, theirs: Named) -> Spread:
+def _joined(own: MeanAndSize, other: MeanAndSize, ours: Named, theirs: Named) -> MeanAndSize:
     found = [list(values) for values in own]
     for name in ours.names:
         if name in theirs.names and _width(ours, name) == _width(theirs, name):

@@ -15,7 +15,7 @@ beyond is `outside`. The statistics are a plain JSON document, kept in the check
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,25 @@ class Evidence:
     conditions: dict[str, float]  # log10_reynolds, alpha, ground, as far as the model knows them
     shape: dict[str, float]  # from `shape_measures`
     disagreement: dict[str, float] = field(default_factory=dict)  # from `disagreement`
+
+
+class Basis(TypedDict):
+    """The training set's main axes in the space of the pooled features."""
+
+    centre: list[float]  # (c,)
+    axes: list[list[float]]  # (k, c) unit vectors
+    spread: list[float]  # (k,) standard deviations along them
+
+
+class Statistics(TypedDict):
+    """What a checkpoint remembers of its training set, and what held-out cases showed."""
+
+    ranges: dict[str, list[float]]  # smallest and largest value of each condition and shape measure
+    features: Basis
+    middles: dict[str, float]  # of the disagreement of the routes, by coefficient
+    cases: list[int]  # how many of training and of validation
+    units: dict[str, float]  # each sign's value at which it scores 1
+    limit: float  # the score at the edge of `inside`
 
 
 @dataclass(frozen=True)
@@ -122,7 +141,7 @@ def evidence(
     return Evidence(features, conditions, shape, disagreement(head, integrated))
 
 
-def place(known: Mapping[str, Any], features: NDArray) -> list[float]:
+def place(known: Statistics, features: NDArray) -> list[float]:
     """Where features lie along the training set's main axes, in its standard deviations: (k,)."""
     basis = known["features"]
     along = np.array(basis["axes"]) @ (np.asarray(features, dtype=float) - np.array(basis["centre"]))
@@ -139,7 +158,7 @@ def disagreement(best: Mapping[str, float], integrated: Mapping[str, float]) -> 
     return apart
 
 
-def fit(training: Sequence[Evidence], validation: Sequence[Evidence]) -> dict[str, Any]:
+def fit(training: Sequence[Evidence], validation: Sequence[Evidence]) -> Statistics:
     """Statistics for `judge`, as a JSON document; `validation` are held-out cases like the training set's.
 
     Without any, the training cases stand in for them, and the limit is then too strict rather than too loose.
@@ -150,7 +169,7 @@ def fit(training: Sequence[Evidence], validation: Sequence[Evidence]) -> dict[st
     _, spread, axes = np.linalg.svd(features - centre, full_matrices=False)
     spread = spread / math.sqrt(max(len(features) - 1, 1))
     kept = min(_AXES, int(np.sum(spread > 1e-6 * spread[0])))
-    known: dict[str, Any] = {
+    known: Statistics = {
         "ranges": {
             name: [min(values), max(values)] for name, values in _columns([e.conditions | e.shape for e in training])
         },
@@ -171,18 +190,18 @@ def fit(training: Sequence[Evidence], validation: Sequence[Evidence]) -> dict[st
     return known
 
 
-def _values(known: Mapping[str, Any], cases: Sequence[Evidence]) -> dict[str, list[float]]:
+def _values(known: Statistics, cases: Sequence[Evidence]) -> dict[str, list[float]]:
     """Every sign's values before scaling, by its name."""
     rows = [{sign: value for sign, value, _ in _signs(known, e)} for e in cases]
     return {sign: [row[sign] for row in rows] for sign in rows[0]}
 
 
-def _least(sign: str, known: Mapping[str, Any]) -> float:
+def _least(sign: str, known: Statistics) -> float:
     """The smallest unit of a sign: closer agreement than this is luck."""
     return _RANGE_UNIT if sign in known["ranges"] else _ROUTES.get(sign, 1e-6)
 
 
-def judge(known: Mapping[str, Any], evidence: Evidence) -> Verdict:
+def judge(known: Statistics, evidence: Evidence) -> Verdict:
     """Mark a case against the statistics of `fit`; reasons are the signs beyond the limit, worst first."""
     scored = sorted(_scores(known, evidence), key=lambda pair: -pair[0])
     worst = scored[0][0] / known["limit"]
@@ -190,7 +209,7 @@ def judge(known: Mapping[str, Any], evidence: Evidence) -> Verdict:
     return Verdict(mark, worst, tuple(words for score, words in scored if score > known["limit"]))
 
 
-def _scores(known: Mapping[str, Any], evidence: Evidence) -> list[tuple[float, str]]:
+def _scores(known: Statistics, evidence: Evidence) -> list[tuple[float, str]]:
     """Every sign's value in its unit, with the sentence that says what it means."""
     return [
         (value / known["units"][sign], words.format(value / known["units"][sign]))
@@ -199,7 +218,7 @@ def _scores(known: Mapping[str, Any], evidence: Evidence) -> list[tuple[float, s
     ]
 
 
-def _signs(known: Mapping[str, Any], evidence: Evidence) -> list[tuple[str, float, str]]:
+def _signs(known: Statistics, evidence: Evidence) -> list[tuple[str, float, str]]:
     """Every sign's name, its value before scaling, and a sentence with room for its score."""
     signs: list[tuple[str, float, str]] = []
     values = evidence.conditions | evidence.shape
@@ -219,7 +238,7 @@ def _signs(known: Mapping[str, Any], evidence: Evidence) -> list[tuple[str, floa
     return signs
 
 
-def _distances(known: Mapping[str, Any], features: NDArray) -> tuple[float, float]:
+def _distances(known: Statistics, features: NDArray) -> tuple[float, float]:
     """Root mean square distance along the main axes in standard deviations, and what lies off them."""
     basis = known["features"]
     offset = np.asarray(features, dtype=float) - np.array(basis["centre"])

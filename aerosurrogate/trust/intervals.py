@@ -20,12 +20,13 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate.trust import familiarity
+from aerosurrogate.trust.familiarity import Statistics
 
 LEVEL = 0.9
 DEVIATIONS = 1.6448536  # either way of the middle hold LEVEL: by that a deviation is defined here, whatever the tails
@@ -41,6 +42,31 @@ _SHAPE = ("common", "near", "reach")
 _CLIP = 3.0  # standard deviations: a few failures must not decide how errors go together
 
 Floats = NDArray[np.float64]
+
+
+class Sizes(TypedDict):
+    """How large the errors of a coefficient are."""
+
+    growth: float  # power of the score that they grow with
+    half: list[float]  # half the width at the edge of `inside`: below the stall, beyond it
+
+
+class Fitted(Sizes):
+    """And how they go together with those of other designs."""
+
+    common: float
+    near: float
+    reach: float
+    tail: NotRequired[float]  # degrees of freedom; normal without
+
+
+class Calibration(TypedDict):
+    """The document of `fit`."""
+
+    level: float
+    cases: int
+    cd: Fitted
+    cl: Fitted
 
 
 @dataclass(frozen=True)
@@ -86,7 +112,7 @@ class Sample:
         return Sample([self.evidence[i] for i in rows], {k: [v[i] for i in rows] for k, v in self.errors.items()})
 
 
-def fit(known: Mapping[str, Any], held_out: Sample, training: Sample | None = None) -> dict[str, Any] | None:
+def fit(known: Statistics, held_out: Sample, training: Sample | None = None) -> Calibration | None:
     """The calibration, as a JSON document; None where there are too few held-out cases to say anything.
 
     The training cases' own errors are too small, but how they grow with the score is taken from them too.
@@ -94,17 +120,19 @@ def fit(known: Mapping[str, Any], held_out: Sample, training: Sample | None = No
     if len(held_out.evidence) < 3 or not {"cd", "cl"} <= held_out.errors.keys():
         return None
     places = np.array([familiarity.place(known, e.features) for e in held_out.evidence])
-    found: dict[str, Any] = {"level": LEVEL, "cases": len(held_out.evidence)}
-    for key in ("cd", "cl"):
-        found[key] = _sizes(known, held_out, training, key)
-        halves = np.array([_half(found[key], e, familiarity.judge(known, e).score) for e in held_out.evidence])
+
+    def fitted(key: str) -> Fitted:
+        sizes = _sizes(known, held_out, training, key)
+        halves = np.array([_half(sizes, e, familiarity.judge(known, e).score) for e in held_out.evidence])
         scaled = np.asarray(held_out.errors[key]) / np.maximum(halves, 1e-12) * DEVIATIONS
-        found[key] |= _kinship(places, np.clip(scaled, -_CLIP, _CLIP))
-        found[key]["tail"] = _tail(scaled, correlation(Error(1.0, *(found[key][k] for k in _SHAPE)), places))
-    return found
+        kinship = _kinship(places, np.clip(scaled, -_CLIP, _CLIP))
+        tail = _tail(scaled, correlation(Error(1.0, *(kinship[k] for k in _SHAPE)), places))
+        return cast(Fitted, sizes | kinship | {"tail": tail})
+
+    return {"level": LEVEL, "cases": len(held_out.evidence), "cd": fitted("cd"), "cl": fitted("cl")}
 
 
-def cross_checked(known: Mapping[str, Any], held_out: Sample, training: Sample | None = None) -> dict[str, Floats]:
+def cross_checked(known: Statistics, held_out: Sample, training: Sample | None = None) -> dict[str, Floats]:
     """Each error over the half width that cases of other folds give it, by coefficient: within 1 is covered."""
     count = len(held_out.evidence)
     order = np.random.default_rng(0).permutation(count)
@@ -119,7 +147,7 @@ def cross_checked(known: Mapping[str, Any], held_out: Sample, training: Sample |
     return ratios
 
 
-def _sizes(known: Mapping[str, Any], held_out: Sample, training: Sample | None, key: str) -> dict[str, Any]:
+def _sizes(known: Statistics, held_out: Sample, training: Sample | None, key: str) -> Sizes:
     """How large errors are: `growth` with the score, and `half` the width at the edge of `inside` by angle."""
     samples = [held_out] if training is None else [held_out, training]
     scores = [np.array([familiarity.judge(known, e).score for e in sample.evidence]) for sample in samples]
@@ -132,7 +160,7 @@ def _sizes(known: Mapping[str, Any], held_out: Sample, training: Sample | None, 
     return {"growth": growth, "half": [_quantile(ratio[group]) for group in groups]}
 
 
-def _half(sizes: Mapping[str, Any], evidence: familiarity.Evidence, score: float) -> float:
+def _half(sizes: Sizes, evidence: familiarity.Evidence, score: float) -> float:
     """Half the width of the interval of a case with this score of trust."""
     return float(sizes["half"][_stalled(evidence)] * strangeness(np.array(score), sizes["growth"]))
 
@@ -142,12 +170,12 @@ def _stalled(evidence: familiarity.Evidence) -> bool:
 
 
 def uncertainty(
-    calibration: Mapping[str, Any], known: Mapping[str, Any], evidence: familiarity.Evidence, score: float | None = None
+    calibration: Calibration, known: Statistics, evidence: familiarity.Evidence, score: float | None = None
 ) -> Uncertainty:
     """What is left open of a design that shows this evidence, with this score of trust if it is judged already."""
     strange = familiarity.judge(known, evidence).score if score is None else score
 
-    def of(key: str) -> Error:
+    def of(key: Literal["cd", "cl"]) -> Error:
         c = calibration[key]
         shape = (c["common"], c["near"], c["reach"], c.get("tail", NORMAL))
         return Error(_half(c, evidence, strange) / DEVIATIONS, *shape)

@@ -64,12 +64,12 @@ def _chosen(found: NDArray, by: NDArray[np.bool_] | None = None) -> list[tuple[s
 def _most_different(columns: NDArray, count: int) -> list[int]:
     """Columns one after the other: each varies much and looks little like those before it."""
     centred = columns - columns.mean(axis=0)
-    spread = np.linalg.norm(centred, axis=0)
-    unit = centred / np.maximum(spread, 1e-12)
-    chosen = [int(np.argmax(spread))]
+    varied = np.linalg.norm(centred, axis=0)
+    unit = centred / np.maximum(varied, 1e-12)
+    chosen = [int(np.argmax(varied))]
     while len(chosen) < min(count, columns.shape[1]):
         alike = np.abs(unit.T @ unit[:, chosen]).max(axis=1)
-        worth = spread * (1.0 - alike)
+        worth = varied * (1.0 - alike)
         worth[chosen] = -np.inf
         chosen.append(int(np.argmax(worth)))
     return chosen

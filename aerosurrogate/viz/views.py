@@ -131,8 +131,8 @@ def draw_plane(figure: Any, axes: Any, plane: FlowPlane) -> None:
         plane.values, origin="lower", extent=extent, cmap=scale.map, vmin=scale.low, vmax=scale.high, aspect="equal",
         interpolation="nearest",
     )  # fmt: skip
-    spread = 1.5 * (extent[1] - extent[0]) / (extent[3] - extent[2]) / 2
-    lines = [line for line in plane.streamlines((1.5 * max(1.0, spread), 1.2)) if len(line) > 1]
+    wider = 1.5 * (extent[1] - extent[0]) / (extent[3] - extent[2]) / 2
+    lines = [line for line in plane.streamlines((1.5 * max(1.0, wider), 1.2)) if len(line) > 1]
     axes.add_collection(LineCollection(lines, colors=[(1, 1, 1, 0.6)], linewidths=0.6))
     axes.add_collection(LineCollection(list(plane.outline), colors="black", linewidths=1.0, zorder=5))
     axes.set_facecolor("0.8")

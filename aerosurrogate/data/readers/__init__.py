@@ -14,13 +14,13 @@ splits(source, cases) -> {split: names}
 """
 
 import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.splits import Splits
+from aerosurrogate.data.store import Entries
 from aerosurrogate.errors import InputError
 
 FORMATS = (  # the first that recognises a source reads it
@@ -69,7 +69,7 @@ class Reader(Protocol):
     def recognises(self, source: Path) -> bool: ...
     def batches(self, source: Path, options: Options) -> list[Batch]: ...
     def read(self, batch: Batch, name: str, options: Options) -> Case: ...
-    def splits(self, source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits: ...
+    def splits(self, source: Path, cases: Entries) -> Splits: ...
 
 
 def reader_of(format: str) -> Reader:

@@ -4,15 +4,14 @@
 are 1000..1199. Cases: grid (221, 51), field `mach` (n, 1), the last channel of Q.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options, arrays
 from aerosurrogate.data.splits import Splits
+from aerosurrogate.data.store import Entries
 
 VERSION = 1
 FILES = ("NACA_Cylinder_X.npy", "NACA_Cylinder_Y.npy", "NACA_Cylinder_Q.npy")
@@ -36,5 +35,5 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     return arrays.structured(name, x.shape, np.stack([x.ravel(), y.ravel()], axis=1), {"mach": q[MACH]})
 
 
-def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+def splits(source: Path, cases: Entries) -> Splits:
     return arrays.splits_by_name(cases)

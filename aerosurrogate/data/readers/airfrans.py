@@ -12,7 +12,6 @@ Splits: full, scarce, reynolds and aoa, `_train` and `_test` (the scarce task is
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options
 from aerosurrogate.data.readers.meshes import Points, array, flow_case, offsets, vertex_volumes
 from aerosurrogate.data.splits import Splits, four_to_one
+from aerosurrogate.data.store import Entries
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import read_surface
@@ -132,7 +132,7 @@ def _wall_shear(grid: pv.UnstructuredGrid, skin: NDArray[np.intp], vectors: NDAr
     return DENSITY * VISCOSITY * np.einsum("kij,kj->ki", strain, normals)
 
 
-def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+def splits(source: Path, cases: Entries) -> Splits:
     published = {split: [n for n in names if n in cases] for split, names in _published(source).items()}
     if not published:
         return four_to_one(cases)

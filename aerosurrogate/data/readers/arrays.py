@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from aerosurrogate.data.case import Array, Case
 from aerosurrogate.data.readers import Batch
 from aerosurrogate.data.splits import Splits
+from aerosurrogate.data.store import Entries
 from aerosurrogate.errors import InputError
 
 TOGETHER = 50  # samples in a shard
@@ -157,7 +158,7 @@ def sample(batch: Batch, name: str, path: Path, variable: str = "", axis: int = 
     return values[index]
 
 
-def splits_by_name(cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+def splits_by_name(cases: Entries) -> Splits:
     return {split: [n for n in cases if n.split("-")[-2] == split] for split in ("train", "test")}
 
 

@@ -26,6 +26,7 @@ from aerosurrogate.data.case import Case, field_spec
 from aerosurrogate.data.readers import Batch, Options
 from aerosurrogate.data.readers.meshes import Points, at_faces, flow_case, streamed, thinned
 from aerosurrogate.data.splits import Splits, four_to_one
+from aerosurrogate.data.store import Entries
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import skin
@@ -135,7 +136,7 @@ class PublishedRuns:
         frontal = area * truth["cd"] / float(own["cd"]) if "cd" in own and "cd" in truth else area
         return truth | {"area": area, "silhouette": frontal}
 
-    def splits(self, source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+    def splits(self, source: Path, cases: Entries) -> Splits:
         """Those that come with the set (splits/manifest.json), or every fifth run for testing."""
         return published_splits(source, cases) or four_to_one(cases)
 

@@ -6,13 +6,12 @@ the neuraloperator package, with `train_x`, `train_y`, `test_x`, `test_y` (sampl
 Cases: a grid on the unit square, feature `coefficient` (n, 1), field `solution` (n, 1).
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options, arrays
 from aerosurrogate.data.splits import Splits
+from aerosurrogate.data.store import Entries
 from aerosurrogate.errors import InputError
 
 VERSION = 1
@@ -57,5 +56,5 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     return arrays.structured(name, x.shape, arrays.unit_grid(*x.shape), {"solution": y}, coefficient=x)
 
 
-def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+def splits(source: Path, cases: Entries) -> Splits:
     return arrays.splits_by_name(cases)

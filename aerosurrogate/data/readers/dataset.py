@@ -1,15 +1,13 @@
 """A prepared data set, or the folder that `simulate` writes, as a source; also while it is being written."""
 
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from aerosurrogate.data import splits as rules
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options
 from aerosurrogate.data.splits import Splits
-from aerosurrogate.data.store import SCHEMA, Dataset, Manifest, gathered
+from aerosurrogate.data.store import SCHEMA, Dataset, Entries, Manifest, gathered
 
 VERSION = 1
 
@@ -42,7 +40,7 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     return _open(batch.files[0].parent).case(name)
 
 
-def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+def splits(source: Path, cases: Entries) -> Splits:
     """Those of the data set; our own simulations are split by rule."""
     known = opened(source).manifest.splits
     kept = {split: [name for name in names if name in cases] for split, names in known.items()}

@@ -19,7 +19,6 @@ of air at 15 degrees.
 import csv
 import re
 import zlib
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +32,7 @@ from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options
 from aerosurrogate.data.readers.meshes import array, as_half, at_vertices, flow_case, thinned
 from aerosurrogate.data.splits import Splits, four_to_one
+from aerosurrogate.data.store import Entries
 from aerosurrogate.errors import InputError
 from aerosurrogate.forces import silhouette_area
 from aerosurrogate.mesh.load import load
@@ -117,7 +117,7 @@ def _table(path: Path) -> dict[str, dict[str, float]]:
     return found
 
 
-def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+def splits(source: Path, cases: Entries) -> Splits:
     """The published lists of designs, those that were read; without them every fifth design is for testing."""
     found: Splits = {}
     for split, word in LISTS.items():

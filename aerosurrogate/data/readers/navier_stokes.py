@@ -4,13 +4,12 @@
 ten frames, and field `frames` (n, 10), the ten to be predicted.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options, arrays
 from aerosurrogate.data.splits import Splits
+from aerosurrogate.data.store import Entries
 
 VERSION = 1
 FILES = ("NavierStokes_V1e-5_N1200_T20.mat",)
@@ -35,5 +34,5 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     return arrays.structured(name, grid, points, {"frames": frames[:, GIVEN:]}, frames=frames[:, :GIVEN])
 
 
-def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+def splits(source: Path, cases: Entries) -> Splits:
     return arrays.splits_by_name(cases)

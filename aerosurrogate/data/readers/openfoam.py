@@ -4,7 +4,6 @@ What a case says of its body, its stream and its pressure is read by `mesh.openf
 in SI units; a domain cut by a symmetry plane gives half a body.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options
 from aerosurrogate.data.readers.meshes import Points, as_half, at_faces, cell_volumes, flow_case
 from aerosurrogate.data.splits import Splits, four_to_one
+from aerosurrogate.data.store import Entries
 from aerosurrogate.errors import InputError
 from aerosurrogate.forces import silhouette_area
 from aerosurrogate.mesh.openfoam import SolvedCase, is_case, read_case, solution_files
@@ -82,5 +82,5 @@ def _air(case: SolvedCase, body: Body) -> Points:
     return Points(body.to_model(centres[:, :d]), cell_volumes(grid) / thickness, values)
 
 
-def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+def splits(source: Path, cases: Entries) -> Splits:
     return four_to_one(cases)

@@ -4,15 +4,14 @@
 (n, 1): the horizontal one, the first channel of Q.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options, arrays
 from aerosurrogate.data.splits import Splits
+from aerosurrogate.data.store import Entries
 
 VERSION = 1
 FILES = ("Pipe_X.npy", "Pipe_Y.npy", "Pipe_Q.npy")
@@ -35,5 +34,5 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     return arrays.structured(name, x.shape, np.stack([x.ravel(), y.ravel()], axis=1), {"velocity": q[0]})
 
 
-def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+def splits(source: Path, cases: Entries) -> Splits:
     return arrays.splits_by_name(cases)

@@ -5,15 +5,14 @@ Cases: grid (101, 31), points on the unit square in the data's own axis order; f
 `displacement` (n, 80) = 20 steps x 4 channels, the step changing slowest: step t is columns 4 t .. 4 t + 3.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options, arrays
 from aerosurrogate.data.splits import Splits
+from aerosurrogate.data.store import Entries
 
 VERSION = 1
 FILES = ("plas_N987_T20.mat",)
@@ -40,5 +39,5 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     return arrays.structured(name, grid, arrays.unit_grid(*grid), fields, die=np.repeat(die, grid[1]))
 
 
-def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+def splits(source: Path, cases: Entries) -> Splits:
     return arrays.splits_by_name(cases)

@@ -22,6 +22,7 @@ from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options
 from aerosurrogate.data.readers.meshes import Points, at_vertices, flow_case, vertex_volumes
 from aerosurrogate.data.splits import Splits, four_to_one
+from aerosurrogate.data.store import Entries
 from aerosurrogate.errors import InputError
 from aerosurrogate.forces import silhouette_area
 from aerosurrogate.mesh.load import load
@@ -84,7 +85,7 @@ def _shared(air: NDArray[Any], skin: NDArray[Any]) -> tuple[NDArray[np.intp], ND
     return found[:, 0], found[:, 1]
 
 
-def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+def splits(source: Path, cases: Entries) -> Splits:
     test = [name for name in cases if name.startswith(f"{TEST}-")]
     train = [name for name in cases if not name.startswith(f"{TEST}-")]
     return {"train": train, "test": test} if test and train else four_to_one(cases)

@@ -58,6 +58,7 @@ from aerosurrogate.data.readers.meshes import (
     vertex_volumes,
 )
 from aerosurrogate.data.splits import Splits, four_to_one
+from aerosurrogate.data.store import Entries
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.arrays import NAMES, recognised
 from aerosurrogate.mesh.distance import inside
@@ -331,7 +332,7 @@ def _per_density(part: Points, density: float) -> Points:
     return Points(part.points, part.sizes, fields)
 
 
-def splits(source: Path, cases: Mapping[str, Mapping[str, Any]]) -> Splits:
+def splits(source: Path, cases: Entries) -> Splits:
     held = settings_of(source).splits.test
     if held is None:
         return four_to_one(cases)
