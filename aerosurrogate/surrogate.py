@@ -30,6 +30,7 @@ from aerosurrogate.devices import choose_device
 from aerosurrogate.errors import InputError
 from aerosurrogate.model import registry
 from aerosurrogate.model.interface import Grid, Model, States
+from aerosurrogate.model.slices import slice_weights
 from aerosurrogate.model.transolver import Transolver
 from aerosurrogate.trust.familiarity import Statistics
 from aerosurrogate.trust.intervals import Calibration
@@ -225,7 +226,7 @@ class Surrogate:
             raise InputError("no such layer", seen=layer, remedy=f"the model has layers 1 to {layers}")
         inputs = torch.from_numpy(self.scaling.inputs(places))[None].to(self.device)
         time = inputs.new_ones(1) if self.task == "time" else None
-        found = self.model.slice_weights(inputs, (layer or layers) - 1, states, grid, time)
+        found = slice_weights(self.model, inputs, (layer or layers) - 1, states, grid, time)
         return found[0].float().cpu().numpy()
 
     def force_areas(self, states: States, silhouette: float) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""CONTRIBUTING's map lists what exists, and a module imports only from rooms above it or beside it."""
+"""CONTRIBUTING's map lists what exists, a module imports only from rooms above it or beside it, none is too long."""
 
 import ast
 import re
@@ -48,3 +48,9 @@ def test_no_import_goes_against_the_map():
         if placed[other] > placed[room]
     ]
     assert not against, "\n".join(against)
+
+
+def test_a_module_can_be_read_in_one_sitting_and_the_core_like_the_paper():
+    lengths = {path.relative_to(PACKAGE).as_posix(): path.read_text().count("\n") for path in PACKAGE.rglob("*.py")}
+    assert not {name: length for name, length in lengths.items() if length >= 500}
+    assert lengths["model/transolver.py"] <= 450

@@ -6,6 +6,7 @@ from transolver_models import Textbook, points, roughened, small_model
 
 from aerosurrogate.errors import InputError
 from aerosurrogate.model.authors import from_authors
+from aerosurrogate.model.slices import slice_weights
 from aerosurrogate.model.transolver import Transolver
 
 FOLDED = {"C": 32, "heads": 4, "slices": 8}  # 4 * 8 <= 32 + 8: the folded order is the cheaper one
@@ -113,7 +114,7 @@ def test_foreign_checkpoint_is_named():
 
 def test_squares_average_over_squares_of_the_grid():
     """Points of one 4 x 4 square receive the same from the attention; the last squares are cut by the border."""
-    weights = small_model(attention="squares").slice_weights(points(60), grid=(6, 10))
+    weights = slice_weights(small_model(attention="squares"), points(60), grid=(6, 10))
     assert weights.shape == (1, 60, 4, 6)
     square = weights[0, :, 0].argmax(-1).view(6, 10)
     assert torch.equal(square[:4, 4:8], torch.full((4, 4), 1))
@@ -129,7 +130,7 @@ def test_a_residual_keeps_what_a_slice_knows(slices):
     x = points(60)
     attention = plain.blocks[0].attention
     values = attention.to_values(attention.norm(plain.embed(x) + plain.placeholder)).view(60, 4, 8)
-    weights = plain.slice_weights(x)[0]
+    weights = slice_weights(plain, x)[0]
     tokens = torch.einsum("nhm,nhd->hmd", weights, values) / (weights.sum(0)[..., None] + 1e-5)
     difference = kept.states([x]).tokens[0] - plain.states([x]).tokens[0]
     torch.testing.assert_close(difference[0], tokens, atol=1e-5, rtol=1e-5)
@@ -149,4 +150,4 @@ def test_full_attention_is_attention_among_points():
 
 
 def test_one_slice_holds_every_point():
-    assert torch.equal(small_model(slices=1).slice_weights(points(30)), torch.ones(1, 30, 4, 1))
+    assert torch.equal(slice_weights(small_model(slices=1), points(30)), torch.ones(1, 30, 4, 1))

@@ -5,6 +5,7 @@ import torch
 from transolver_models import points, small_model
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.model.slices import slice_weights
 
 # The folded and the plain order.
 SIZES = [{"slices": 8}, {"slices": 24}, {"slices": 8, "token_residual": True}]
@@ -63,10 +64,10 @@ def test_states_with_time():
 def test_slice_weights_of_other_points():
     model = small_model()
     x = points(200)
-    weights = model.slice_weights(x)
+    weights = slice_weights(model, x)
     assert weights.shape == (1, 200, 4, 8)
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, 200, 4))
-    torch.testing.assert_close(model.slice_weights(x[:, :10], states=model.states([x])), weights[:, :10])
+    torch.testing.assert_close(slice_weights(model, x[:, :10], states=model.states([x])), weights[:, :10])
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ TILE_OF_A_CARD = 2**16  # and a graphics processor: enough to fill it, few enoug
 KEEP_ALL_TO = 2**13  # points of a training step up to which nothing is computed again in the backward pass
 TILES_AGAIN_ABOVE = 2**16  # and beyond which whole tiles are
 KEPT_FEATURES = 2**22  # points whose features `states` keeps from layer to layer: 4 GB at 256 channels
-KEPT_WEIGHTS = 2**19  # points whose slice weights are kept from reducing to spreading; others' are computed again
+KEPT_WEIGHTS = 2**19  # points whose slice weights are kept from reducing to deslicing; others' are computed again
 
 
 class Tile(NamedTuple):

@@ -90,20 +90,23 @@ class TransolverConfig(Options):
 
 
 class PhysicsAttention(nn.Module):
-    """Attention among M learned slices of the points, in each of H heads.
+    """Attention among M learned slices of the points, in each of H heads. For points i and slices j, as in the paper:
 
-    The products can be taken in two orders. As the paper writes them, each point is projected to slice features and to
-    values, and what it receives is projected again: 3 C C + 3 C M multiplications a point. But the value projection is
-    linear, so it can wait until the points are summed; the two maps before the softmax are one map; and the output
-    projection can be applied to the tokens before they are handed out: 3 C H M. The cheaper order is taken.
+        w_ij = softmax_j(logits(to_slices(x_i)) / temperature)      slice weights               `weigh`
+        z_j  = sum_i w_ij to_values(x_i) / sum_i w_ij               tokens of physical states   `reduce`
+        z'   = softmax(query(z) key(z)^T / sqrt D) value(z)         attention among them        `mix`
+        x_i += out(sum_j w_ij z'_j)                                 and back to the points      `deslice`
+
+    The products can be taken in two orders. So written, they cost 3 C C + 3 C M multiplications a point. But the value
+    projection is linear and can wait until the points are summed; the two maps before the softmax are one map; and the
+    output projection can be applied to the tokens before they are handed out: 3 C H M. The cheaper order is taken.
     """
 
     def __init__(self, config: TransolverConfig, slices: int) -> None:
         super().__init__()
         C, H, D = config.channels, config.heads, config.channels // config.heads
         self.heads, self.kind = H, config.attention
-        self.dropout, self.bounds = config.dropout, config.temperature_bounds
-        self.residual = config.token_residual
+        self.dropout, self.bounds, self.residual = config.dropout, config.temperature_bounds, config.token_residual
         self.pointwise = config.projection == "pointwise"
         self.folded = self.pointwise and self.kind == "slices" and H * slices <= C + slices
         self.norm = nn.LayerNorm(C)
@@ -214,10 +217,9 @@ class PhysicsAttention(nn.Module):
     def dropped(self) -> float:
         return self.dropout if self.training else 0.0
 
-    def clamped_temperature(self) -> Tensor:
-        return (self.temperature.clamp(*self.bounds) if isinstance(self.bounds, tuple) else self.temperature)[
-            :, None
-        ]  # [H, 1]
+    def clamped_temperature(self) -> Tensor:  # [H, 1]
+        temperature = self.temperature[:, None]
+        return temperature.clamp(*self.bounds) if isinstance(self.bounds, tuple) else temperature
 
     def _project(self, z: Tensor, layer: nn.Module, grid: Grid) -> Tensor:
         """Prepared points [B, n, C] -> features per head [B, n, H, D]."""
@@ -323,13 +325,13 @@ class Transolver(Model):
         """
         if group is not None:
             self.require_states()
-        self._check(inputs, grid, mask, time)
+        self.check(inputs, grid, mask, time)
         if mask is not None:
             inputs = inputs.masked_fill(~mask[..., None], 0.0)
             skin = None if skin is None else skin * mask
         if self.config.unified_pos == "index":
             inputs = at_index_places(inputs, grid)
-        call = self._call(time, grid, tiles.choose_recompute(self, inputs))
+        call = self.call(time, grid, tiles.choose_recompute(self, inputs))
         parts = tiles.split(self, Tile(inputs, mask, skin))
         if len(parts) > 1 or group is not None or call.recompute == "tiles":
             found = tiles.march(self, lambda: parts, call, group, keep=inputs.shape[1])
@@ -363,10 +365,10 @@ class Transolver(Model):
         def parts() -> Iterator[Tile]:
             for chunk in chunks:
                 inputs, skin = chunk if isinstance(chunk, tuple) else (chunk, None)
-                self._check(inputs, None, None, time)
+                self.check(inputs, None, None, time)
                 yield from tiles.split(self, Tile(inputs, None, skin))
 
-        found = tiles.march(self, parts, self._call(time), group, keep, fields=False)
+        found = tiles.march(self, parts, self.call(time), group, keep, fields=False)
         coefficients, pooled = (None, None) if found.skin is None else self.of_skin(found.skin)
         return States(tuple(found.tokens), time, pooled, coefficients, found.recomputed)
 
@@ -374,40 +376,11 @@ class Transolver(Model):
     def decode(self, points: Tensor, states: States) -> Tensor:
         """Fields [B, n, outputs] at any points [B, n, inputs] around the body that the states describe."""
         self.require_states()
-        self._check(points, None, None, states.time)
-        call = self._call(states.time)
+        self.check(points, None, None, states.time)
+        call = self.call(states.time)
         ready = [self.block(k).ready(tokens) for k, tokens in enumerate(states.tokens)]
         parts = tiles.split(self, Tile(points))
         return torch.cat([self.head(self.norm(tiles.features(self, tile, ready, call))) for tile in parts], dim=1)
-
-    @torch.no_grad()
-    def slice_weights(
-        self,
-        points: Tensor,
-        layer: int = -1,
-        states: States | None = None,
-        grid: Grid = None,
-        time: Tensor | None = None,
-    ) -> Tensor:
-        """The weights [B, n, H, M] by which points [B, n, inputs] belong to the slices of a layer.
-
-        The points themselves are the body, unless its states are given.
-        """
-        if self.config.attention == "full":
-            raise InputError("full attention has no slices", remedy='use a model with attention = "slices"')
-        time = time if states is None else states.time
-        self._check(points, grid, None, time)
-        if self.config.unified_pos == "index":
-            points = at_index_places(points, grid)
-        call, before = self._call(time, grid), layer % self.config.layers
-        if states is not None:
-            ready = [self.block(k).ready(states.tokens[k]) for k in range(before)]
-            x = tiles.features(self, Tile(points), ready, call)
-        else:
-            x = self.embedded(points, call)
-            for k in range(before):
-                x = self.block(k)(x, call.folded[k], None, grid)
-        return cast(Tensor, self.block(before).begin(x, call.folded[before], None, grid)[0])
 
     def block(self, k: int) -> Block:
         return cast(Block, self.blocks[k])
@@ -424,7 +397,8 @@ class Transolver(Model):
             x = x + self.placeholder
         return x if call.time is None else x + call.time
 
-    def _call(self, time: Tensor | None, grid: Grid = None, recompute: str = "none") -> Call:
+    def call(self, time: Tensor | None, grid: Grid = None, recompute: str = "none") -> Call:
+        """What all blocks of one evaluation share."""
         weight, embedded = self.head.weight, None
         dtype = product_dtype(weight)
         with full_precision(weight):
@@ -445,7 +419,8 @@ class Transolver(Model):
             return "squares: they are parts of one grid, not of space"
         return "index grid: a position is a place among all points" if config.unified_pos == "index" else ""
 
-    def _check(self, inputs: Tensor, grid: Grid, mask: Tensor | None, time: Tensor | None) -> None:
+    def check(self, inputs: Tensor, grid: Grid, mask: Tensor | None, time: Tensor | None) -> None:
+        """Raises InputError for what this model cannot be asked."""
         self.check_call(inputs, grid, time)
         if grid is None and (self.config.projection != "pointwise" or self.config.attention == "squares"):
             raise InputError("this model works on structured meshes", remedy="pass the sides of the grid")
