@@ -37,6 +37,12 @@ def test_the_map_lists_what_exists():
     assert set(rooms()) == there - {"__init__", "__main__"}
 
 
+def test_the_picture_of_the_rooms_shows_what_exists():
+    shown = re.findall(r"\w+(?:\.py|/)(?=[,<])", (ROOT / "docs" / "rooms.svg").read_text())
+    assert len(shown) > 20
+    assert not [name for name in shown if not (PACKAGE / name).exists()]
+
+
 def test_no_import_goes_against_the_map():
     placed = rooms()
     against = [

@@ -5,13 +5,16 @@ Commands live by whom they serve: designs.py, data.py, training.py.
 
 import os
 import sys
+from importlib import import_module
 
 from aerosurrogate import console
-from aerosurrogate.cli import data, designs, training  # noqa: F401 - their commands register themselves
 from aerosurrogate.cli.app import app, debugging
 from aerosurrogate.errors import InputError
 
 __all__ = ["app", "main"]
+
+for part in ("designs", "data", "training"):  # commands register themselves; --help lists them in this order
+    import_module(f"{__name__}.{part}")
 
 
 def main() -> None:

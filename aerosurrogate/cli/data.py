@@ -62,7 +62,7 @@ class Fidelity(StrEnum):
     fine = "fine"
 
 
-@app.command()
+@app.command(rich_help_panel="Simulations and data")
 def prepare(
     sources: Annotated[list[Path], typer.Argument(help="Folders or files to read.")],
     out: Annotated[Path | None, typer.Option(help="Data set folder to write.")] = None,
@@ -117,7 +117,7 @@ def prepare(
         )
 
 
-@app.command()
+@app.command(rich_help_panel="Simulations and data")
 def generate(
     kind: Annotated[Generated, typer.Argument(help="Which of the paper's sets to stand in for.")],
     out: Annotated[Path, typer.Option(help="Data set folder to write.")],
@@ -144,7 +144,7 @@ def generate(
         print_json(summary.document(out))
 
 
-@app.command()
+@app.command(rich_help_panel="Simulations and data")
 def simulate(
     sources: Annotated[list[str], typer.Argument(metavar="SPEC.toml|GEOMETRY...", help="A specification, or shapes.")],
     out: Annotated[Path, typer.Option(help="Folder for the solved cases; a data set that `train` reads.")],
@@ -188,7 +188,7 @@ def simulate(
         driver.show(outcomes)
 
 
-@app.command()
+@app.command(rich_help_panel="Simulations and data")
 def recipes(
     name: Annotated[str | None, typer.Argument(help="Show this recipe or spec only.")] = None,
     copy: Annotated[bool, typer.Option("--copy", help="Copy it into the present folder, to be changed.")] = False,

@@ -47,7 +47,7 @@ class Kind(StrEnum):
     history = "history"
 
 
-@app.command()
+@app.command(rich_help_panel="Designs")
 def coeffs(
     files: Annotated[list[str], typer.Argument(metavar="FIELDS_OR_GEOMETRY...", help="Fields, shapes, airfoil names.")],
     reference: Annotated[
@@ -140,7 +140,7 @@ def coeffs(
     refuse_failed(result.failed)
 
 
-@app.command()
+@app.command(rich_help_panel="Designs")
 def predict(
     geometries: Annotated[
         list[str], typer.Argument(metavar="GEOMETRY...|DATASET", help="Surface files, airfoil names, or a data set.")
@@ -190,7 +190,7 @@ def predict(
     refuse_failed(result.failed)
 
 
-@app.command()
+@app.command(rich_help_panel="Designs")
 def study(
     files: Annotated[list[str], typer.Argument(metavar="GEOMETRY...", help="Shapes, or folders of them.")],
     out: Annotated[Path, typer.Option(help="Folder for the runs, the ranking and the report.")],
@@ -231,7 +231,7 @@ def study(
     refuse_failed({**result.ranking.failed, **result.failed})
 
 
-@app.command()
+@app.command(rich_help_panel="Designs")
 def sensitivity(
     geometry: Annotated[str, typer.Argument(metavar="GEOMETRY", help="A closed surface file, or an airfoil.")],
     out: Annotated[Path, typer.Option(help="File for the map, .vtu.")],
@@ -267,7 +267,7 @@ def sensitivity(
         print_json(result.document())
 
 
-@app.command()
+@app.command(rich_help_panel="Designs")
 def viz(
     files: Annotated[list[Path], typer.Argument(metavar="FILE_OR_RUN...", help="Fields, or run folders.")],
     out: Annotated[Path, typer.Option(help="Picture (.png), page (.html), or film of several times (.gif, .mp4).")],
@@ -290,7 +290,7 @@ def viz(
     viz(files, out, field=field, kind=kind, reference=reference, layer=layer, case=case)
 
 
-@app.command()
+@app.command(rich_help_panel="Designs")
 def serve(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the loopback address; any free one unless said.")
@@ -311,7 +311,7 @@ def serve(
     serve(CoeffsOptions(model=model, device=device), port, open_page=open_page)
 
 
-@app.command()
+@app.command(rich_help_panel="Designs")
 def check(
     meshes: Annotated[list[Path], typer.Argument(metavar="MESH...", help="Meshes to look at.")],
     repair: Annotated[

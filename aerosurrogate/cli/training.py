@@ -28,7 +28,7 @@ class Scale(StrEnum):
     paper = "paper"
 
 
-@app.command()
+@app.command(rich_help_panel="Models")
 def train(
     recipe: Annotated[str, typer.Argument(help="Recipe, a TOML file, or the name of one that comes with the project.")],
     overrides: Annotated[list[str] | None, typer.Option("--set", help="Override a key: training.epochs=3.")] = None,
@@ -57,7 +57,7 @@ def train(
         print_json(reached)
 
 
-@app.command()
+@app.command(rich_help_panel="Models")
 def experiment(
     name: Annotated[Experiment, typer.Argument(help="Which of the paper's experiments to run.")],
     out: Annotated[Path, typer.Option(help="Folder for data, runs, table and picture.")] = Path("experiments"),
@@ -85,7 +85,7 @@ def experiment(
         typer.echo(outcome.page.read_text(encoding="utf-8"))
 
 
-@app.command()
+@app.command(rich_help_panel="Models")
 def evaluate(
     model: Annotated[str, typer.Argument(help="Run folder, checkpoint file or shipped model.")],
     dataset: Annotated[Path, typer.Argument(help="Prepared data set.")],
@@ -124,7 +124,7 @@ def evaluate(
         print_json(result.document())
 
 
-@app.command()
+@app.command(rich_help_panel="Models")
 def models(
     name: Annotated[str | None, typer.Argument(help="Show this model's card.")] = None,
     as_json: Json = False,
