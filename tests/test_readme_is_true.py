@@ -55,6 +55,13 @@ def test_readme_commands_run_in_order_as_they_stand(folder):
             assert result.returncode == 0, f"{command}\n{result.stderr}"
 
 
+def test_the_snippet_in_python_runs_as_it_stands(folder):
+    (snippet,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    result = subprocess.run([sys.executable, "-c", snippet], cwd=folder, capture_output=True, text=True, timeout=300)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "naca2412" in result.stdout
+
+
 @pytest.mark.slow
 def test_the_line_for_several_processes_runs_on_data_in_the_published_form(folder, tmp_path):
     line = next(line for line in README.splitlines() if line.startswith("torchrun "))
