@@ -42,6 +42,7 @@ COLUMNS = (
 
 SHOWN = ("rank", "name", "cd", "cl", "trust")  # what a table on a terminal always shows
 FOLDED = 3  # notes
+STRANGERS = "outside what the model has seen: to be solved, not compared"
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,7 @@ class Ranking:
             if near:
                 console.table(title, *self._table(near), results=True)
             if far:
-                strangers = "outside what the model has seen: to be solved, not compared"
-                console.table(f"{title}: {strangers}" if title else strangers, *self._table(far), results=True)
+                console.table(f"{title}: {STRANGERS}" if title else STRANGERS, *self._table(far), results=True)
         if self.comparison:
             console.note(in_words(self.comparison))
         if self.suggested:

@@ -1,6 +1,7 @@
 """Devices: the one place that names any, and knows what each is good at."""
 
 import os
+import re
 
 import torch
 
@@ -11,6 +12,8 @@ def choose_device(name: str) -> torch.device:
     """The device of `--device`; auto takes an accelerator where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", name):
+        raise InputError("no such device", seen=f"--device {name}", remedy="give auto, cuda, cuda:N, mps or cpu")
     try:
         device = torch.device(name)
         torch.zeros(1, device=device)

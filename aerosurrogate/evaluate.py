@@ -23,6 +23,7 @@ from aerosurrogate.data.native import body_origin
 from aerosurrogate.data.sampling import Sampling, drawn
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset, Entry
+from aerosurrogate.errors import InputError
 from aerosurrogate.held_out import HeldOut
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.model.interface import States
@@ -127,6 +128,7 @@ def evaluate_case(
     A model of several data sets is asked as prediction asks it: for an answer as those of the first are.
     """
     case = dataset.case(name).whole()
+    _require_fit(surrogate, case, dataset)
     places = replace(Places.of(case), source=0)
     start, states = time.perf_counter(), None
     if not surrogate.has_states(case.grid):
@@ -141,7 +143,8 @@ def evaluate_case(
     row: dict[str, Any] = {"name": name} | field_errors(surrogate, case, predicted)
     row |= coefficient_errors(surrogate, case, predicted, states)
     row["seconds"] = time.perf_counter() - start
-    answered = HeldOut(case, predicted, surrogate.times, dataset=str(dataset.folder))
+    known = {field: values for field, values in predicted.items() if field in case.fields}
+    answered = HeldOut(case, known, surrogate.times, dataset=str(dataset.folder))
     if surrogate.sampling.kind == "rows" and surrogate.native is not None and surrogate.native.pattern is not None:
         states = None  # trust compares what prediction has: drawn points
         if case.cells is not None and case.conditions is not None and case.grid is None:
@@ -154,6 +157,18 @@ def evaluate_case(
     if evidence is not None and surrogate.trust is not None and surrogate.calibration is not None:
         row |= _bounds(surrogate, evidence, row)
     return row, evidence, answered
+
+
+def _require_fit(surrogate: Surrogate, case: Case, dataset: Dataset) -> None:
+    """Refuse data of another dimension, and such as hold nothing that the model answers."""
+    remedy = "give a model that was trained on such data"
+    if case.dimensions != surrogate.dimensions:
+        seen = f"{dataset.folder} has {case.dimensions}"
+        raise InputError(f"the model is for {surrogate.dimensions} dimensions", seen=seen, remedy=remedy)
+    answers = surrogate.scaling.field_names
+    if case.fields and not set(answers) & set(case.fields):
+        seen = f"{', '.join(answers)}; {dataset.folder} has {', '.join(case.fields)}"
+        raise InputError("the model answers other fields than the data hold", seen=seen, remedy=remedy)
 
 
 def _as_predicted(surrogate: Surrogate, case: Case) -> Places:
@@ -181,6 +196,8 @@ def field_errors(surrogate: Surrogate, case: Case, predicted: dict[str, NDArray]
     if not case.fields:  # no more than its coefficients is known
         return errors
     for name, where in zip(surrogate.scaling.field_names, surrogate.scaling.where, strict=True):
+        if name not in case.fields:  # data of others may hold less than the model answers
+            continue
         truth = case.fields[name]
         for part, rows in (("volume", ~case.surface), ("surface", case.surface)):
             # Velocity and turbulent viscosity vanish on the skin: an error relative to them means nothing.

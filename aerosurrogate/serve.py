@@ -207,6 +207,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 def serve(settings: CoeffsOptions, port: int = 0, *, open_page: bool = True) -> None:
     """Serve the page until Ctrl-C."""
+    if settings.model is not None:
+        from aerosurrogate.surrogate import find_model
+
+        find_model(settings.model)
     with tempfile.TemporaryDirectory(prefix="aerosurrogate-") as folder:
         try:
             server = _Server(port, Workshop(Path(folder), settings))

@@ -13,6 +13,7 @@ from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.decision.decide import decide
 from aerosurrogate.errors import InputError
+from aerosurrogate.report.page import page
 
 AIR = StreamOptions(reynolds=3e6)
 
@@ -92,6 +93,11 @@ def test_strangers_are_listed_apart_and_never_first(tmp_path):
     assert told[0]["name"] == "naca0045"  # once it is solved it is no stranger
     shown = run(*sections, "--reynolds", "3e6").stdout
     assert shown.index("naca4412") < shown.index("outside what the model has seen") < shown.index("naca0045")
+    written = page(ranking)
+    first, apart = written.split("<h2>Outside what the model has seen", 1)
+    assert "title='naca4412'" in first
+    assert "title='naca0045'" not in first
+    assert "title='naca0045'" in apart
 
 
 def test_notes_are_folded_unless_asked_for(tmp_path):

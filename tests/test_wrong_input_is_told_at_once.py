@@ -1,20 +1,30 @@
 """What is wrong for all designs of a call is said before the first is read, in one message with one remedy."""
 
+import json
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from published_sets import write_darcy
+from small_models import made_up_case, small_surrogate
 from typer.testing import CliRunner
 
 from aerosurrogate.cli import app
-from aerosurrogate.conditions import StreamOptions
+from aerosurrogate.conditions import Conditions, StreamOptions
+from aerosurrogate.data.prepare import prepare
+from aerosurrogate.data.store import Dataset
 from aerosurrogate.decision.known import read_known
+from aerosurrogate.devices import choose_device
 from aerosurrogate.errors import InputError
+from aerosurrogate.evaluate import evaluate, field_errors
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.predict import Wanted, predict
 from aerosurrogate.recipe import read_recipe
+from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.viz import viz
 from aerosurrogate.viz.skin import sides
 
@@ -115,3 +125,40 @@ def test_both_sides_of_a_section_begin_at_its_nose() -> None:
     assert x[0] == 0
     assert np.all(np.diff(x) >= 0)
     assert high[1:].min() > low[1:].max() - 0.05
+
+
+def test_a_device_that_is_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such device: --device foo"):
+        choose_device("foo")
+
+
+def test_a_folder_without_cases_says_what_it_was_read_as(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    words = refusal("prepare", tmp_path / "empty", "--out", tmp_path / "data", "--format", "airfrans")
+    assert words.startswith(f"there are no cases in it: {tmp_path / 'empty'} as airfrans")
+
+
+def test_check_takes_a_folder_of_shapes(tmp_path: Path) -> None:
+    shutil.copy(CAR, tmp_path)
+    shutil.copy(ROOT / "sample_meshes/naca_2412.dat", tmp_path)
+    result = CliRunner().invoke(app, ["check", str(tmp_path), "--json"], catch_exceptions=False)
+    assert [mesh["name"] for mesh in json.loads(result.stdout)["meshes"]] == ["car", "naca_2412"]
+
+
+def test_a_model_that_does_not_fit_the_data_is_refused(tmp_path: Path) -> None:
+    sections = Dataset(ROOT / "datasets/naca_rans")
+    with pytest.raises(InputError, match=r"the model is for 3 dimensions: .*naca_rans has 2"):
+        evaluate(Surrogate.load("car"), sections, sections.names("test")[:1])
+    write_darcy(tmp_path / "raw", count=8, side=9)
+    prepare([tmp_path / "raw"], tmp_path / "darcy", jobs=1)
+    porous = Dataset(tmp_path / "darcy")
+    with pytest.raises(InputError, match=r"answers other fields than the data hold: .*darcy has solution"):
+        evaluate(Surrogate.load("airfoil"), porous, porous.names("test")[:1])
+
+
+def test_data_that_hold_less_than_a_model_answers_measure_what_they_hold() -> None:
+    case = made_up_case(read_surface("naca2412"), Conditions(speed=60.0, length=1.0, alpha=3.0))
+    less = replace(case, fields={"p": case.fields["p"]})
+    both = (field_errors(small_surrogate(2), one, case.fields) for one in (less, case))
+    assert set(next(both)) == {"p_surface", "p_volume"}
+    assert {"p_surface", "U_volume"} < set(next(both))

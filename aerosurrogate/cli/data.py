@@ -186,6 +186,9 @@ def simulate(
         print_json({"dataset": str(out), "cases": [asdict(outcome) for outcome in outcomes]})
     else:
         driver.show(outcomes)
+    failed = [outcome.name for outcome in outcomes if outcome.state == "failed"]
+    if failed and not sources[0].endswith(".toml"):  # of a specification's many cases some always do
+        raise InputError(f"{len(failed)} of {len(outcomes)} cases failed", seen=console.few(failed))
 
 
 @app.command(rich_help_panel="Simulations and data")

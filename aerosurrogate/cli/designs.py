@@ -328,8 +328,9 @@ def check(
     Example: `aerosurrogate check sample_meshes/car.stl`
     """
     from aerosurrogate.mesh.check import check
+    from aerosurrogate.parallel import expanded
 
-    reports = check(meshes, repair, units, patch)
+    reports = check(expanded([str(mesh) for mesh in meshes]), repair, units, patch)
     if as_json:
         print_json({"meshes": [report.document() for report in reports]})
     else:

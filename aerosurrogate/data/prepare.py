@@ -162,7 +162,7 @@ def _find(
         else:
             console.warn(f"{source} is left out: {answer}")
             unread[str(source)] = str(answer)
-    _check_names(found)
+    _check_names(found, formats)
     return formats, found, unread
 
 
@@ -205,7 +205,7 @@ def _said(options: Options) -> dict[str, Any]:
     return {name: value for name, value in asdict(options).items() if value is not None}
 
 
-def _check_names(found: list[tuple[Path, Batch]]) -> None:
+def _check_names(found: list[tuple[Path, Batch]], formats: dict[Path, str]) -> None:
     seen: dict[str, Path] = {}
     for source, batch in found:
         for name in batch.names:
@@ -217,7 +217,10 @@ def _check_names(found: list[tuple[Path, Batch]]) -> None:
                 )
             seen[name] = source
     if not seen:
-        raise InputError("there are no cases in the sources", remedy="name their kind with --format")
+        seen_as = ", ".join(f"{source} as {kind}" for source, kind in formats.items())
+        raise InputError(
+            "there are no cases in it", seen=seen_as, remedy="look with --explain, or give another --format"
+        )
 
 
 def _digest(format: str, batch: Batch, options: Options) -> str:

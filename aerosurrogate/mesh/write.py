@@ -35,7 +35,7 @@ def write_mesh(mesh: "pv.DataSet | Surface", path: str | Path) -> None:
     path = Path(path)
     kind = path.suffix.lower()
     if kind not in WRITABLE:
-        raise InputError("unknown format to write", seen=path, remedy=f"end the name with {', '.join(WRITABLE)}")
+        raise InputError("unknown format to write", seen=path.name, remedy=f"end the name with {', '.join(WRITABLE)}")
     if isinstance(mesh, Surface):
         if kind == ".stl" and mesh.dimension == 2:
             raise InputError("a curve in 2D is no STL file", seen=path, remedy="end the name with .vtp")

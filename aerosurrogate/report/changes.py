@@ -73,13 +73,12 @@ def _pictures(
     shots = [shot(sources[f], values, scale, view, PICTURE) for f, values in changes.items() for view in views]
     drawn = iter(render(shots))
     figures = [
-        f"<figure style='margin:0'><img width=48% src='{image(next(drawn))}'><img width=48% src='{image(next(drawn))}'>"
+        f"<figure><img alt=front src='{image(next(drawn))}'><img alt=rear src='{image(next(drawn))}'>"
         f"<figcaption>{html.escape(row['name'])}</figcaption></figure>"
         for row in rows
     ]
-    style = "display:grid;grid-template-columns:repeat(auto-fit,minmax(340px,1fr));gap:1em"
     colours = f"from {scale.low:.2f} (blue, less drag) to {scale.high:.2f} (red, more)"
-    return f"<div style='{style}'>{''.join(figures)}</div><p class=scale>Difference of the contribution, {colours}</p>"
+    return f"<div class=changes>{''.join(figures)}</div><p class=scale>Difference of the contribution, {colours}</p>"
 
 
 def _curves(rows: Sequence[Row], found: Mapping[str, DragSources], there: DragSources) -> Any:

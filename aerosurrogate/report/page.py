@@ -15,7 +15,8 @@ from typing import Any, cast
 import numpy as np
 
 from aerosurrogate import __version__, console, report
-from aerosurrogate.coeffs import Ranking, change, ranks
+from aerosurrogate.coeffs import STRANGERS, Ranking, change, ranks
+from aerosurrogate.decision.decide import stranger
 from aerosurrogate.flow_fields import FlowFields, Row, interval
 from aerosurrogate.report.workbook import write_workbook
 from aerosurrogate.trust.agreement import in_words
@@ -98,8 +99,7 @@ def page(ranking: Ranking, opening: str = "") -> str:
     solid = [s for s in sources.values() if s.surface.dimension == 3]
     scale = Scale.over(*(s.values for s in solid or sources.values()))
     pictures = dict(zip(sources, _pictures(list(sources.values()), scale), strict=True))
-    kinds = [{row["file"] for row in kind} for kind in ranking.kinds(ranking.rows).values()]
-    tables = [_table([row for row in rows if row["file"] in files], pictures, len(rows)) for files in kinds]
+    tables = _tables(ranking, rows, pictures)
     sections = [
         opening,
         _conditions(ranking, rows),
@@ -261,8 +261,20 @@ def _image(pixels: np.ndarray) -> str:
     return f"data:image/webp;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def _table(rows: Sequence[dict[str, Any]], pictures: dict[str, list[str]], of: int) -> str:
-    """The table of bodies, or of sections; each with its own title where a page holds both."""
+def _tables(ranking: Ranking, rows: Sequence[dict[str, Any]], pictures: dict[str, list[str]]) -> list[str]:
+    """Bodies and sections apart, and apart from both what nobody should compare."""
+    kinds = ranking.kinds(ranking.rows)
+    tables = []
+    for kind, listed in kinds.items():
+        files = {row["file"] for row in listed}
+        for apart in (False, True):
+            title = [kind] * (len(kinds) > 1) + [STRANGERS] * apart
+            some = [row for row in rows if row["file"] in files and stranger(cast(Row, row)) == apart]
+            tables += [_table(some, pictures, ": ".join(title))] if some else []
+    return tables
+
+
+def _table(rows: Sequence[dict[str, Any]], pictures: dict[str, list[str]], title: str) -> str:
     columns = [c for c in COLUMNS if any(r.get(c.key) is not None for r in rows)]
     columns = [c for c in columns if c.key not in STREAM or len({c.text.format(r[c.key]) for r in rows}) > 1]
     heads = [
@@ -280,7 +292,7 @@ def _table(rows: Sequence[dict[str, Any]], pictures: dict[str, list[str]], of: i
         cells.insert(2, f"<td class=pictures>{images}<br>{buttons}</td>")
         mark = row["trust"] or "unknown"
         lines.append(f"<tr data-file='{_quoted(row['file'])}' data-trust={mark}>{''.join(cells)}</tr>")
-    title = "" if len(rows) == of else f"<h2>{'Sections' if len(pictures[rows[0]['file']]) == 1 else 'Bodies'}</h2>"
+    title = f"<h2>{title[0].upper()}{title[1:]}</h2>" if title else ""
     head = f"<thead><tr>{''.join(heads)}</tr></thead>"
     return f"{title}<div class=wide><table class=ranking>{head}<tbody>{''.join(lines)}</tbody></table></div>"
 

@@ -119,6 +119,10 @@ def draw(
     from aerosurrogate.viz import moving, page, save_picture, slices
 
     form = out.suffix.lower()
+    if kind not in ("error", "field", "slices"):
+        raise InputError(
+            "a case is no such picture", seen=f"--kind {kind}", remedy="give --kind error, field or slices"
+        )
     if form not in (".png", ".html", ".gif", ".mp4"):
         remedy = "end the name with .png for a picture, .gif or .mp4 for a film, .html for a page"
         raise InputError("unknown kind of picture", seen=out, remedy=remedy)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from aerosurrogate import flow_fields
 from aerosurrogate.conditions import FlowAxes, StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.flow_fields import UNITS, FlowFields
+from aerosurrogate.flow_fields import UNITS, FlowFields, interval
 from aerosurrogate.mesh.arrays import NAMES, find_array
 from aerosurrogate.mesh.distance import nearest
 from aerosurrogate.mesh.load import load
@@ -94,7 +94,7 @@ class Source:
         trust = f"   trust: {row['trust']}" if row["trust"] else ""
         return (
             f"{self.name}   Re {row['reynolds'] / 1e6:.3g} million, {row['speed']:.4g} m/s{alpha}   "
-            f"Cd {row['cd']:.4f}   Cl {row['cl']:.4f}{trust}"
+            f"Cd {interval(row, 'cd')}   Cl {interval(row, 'cl')}{trust}"
         )
 
 
