@@ -328,9 +328,9 @@ def check(
     Example: `aerosurrogate check sample_meshes/car.stl`
     """
     from aerosurrogate.mesh.check import check
-    from aerosurrogate.parallel import expanded
+    from aerosurrogate.mesh.files import shape_files
 
-    reports = check(expanded([str(mesh) for mesh in meshes]), repair, units, patch)
+    reports = check(shape_files([str(mesh) for mesh in meshes]), repair, units, patch)
     if as_json:
         print_json({"meshes": [report.document() for report in reports]})
     else:
