@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from aerosurrogate.api import integrate_file, load_model, predict_shape, rank_shapes, train_recipe
+    from aerosurrogate.api import (
+        improve_shape,
+        integrate_file,
+        load_model,
+        map_sensitivity,
+        predict_shape,
+        rank_shapes,
+        train_recipe,
+    )
     from aerosurrogate.coeffs import Ranking
     from aerosurrogate.conditions import Conditions
     from aerosurrogate.errors import InputError
@@ -24,6 +32,8 @@ _HOMES = {
     "predict_shape": "api",
     "rank_shapes": "api",
     "integrate_file": "api",
+    "map_sensitivity": "api",
+    "improve_shape": "api",
     "train_recipe": "api",
     "Conditions": "conditions",
     "FlowFields": "flow_fields",
@@ -38,8 +48,10 @@ __all__ = [
     "Ranking",
     "Surrogate",
     "__version__",
+    "improve_shape",
     "integrate_file",
     "load_model",
+    "map_sensitivity",
     "predict_shape",
     "rank_shapes",
     "train_recipe",

@@ -16,6 +16,8 @@ from aerosurrogate.flow_fields import FlowFields, Row
 from aerosurrogate.predict import Predictor, Wanted
 
 if TYPE_CHECKING:
+    from aerosurrogate.improve.improve import Improvement
+    from aerosurrogate.sensitivity import Sensitivity
     from aerosurrogate.surrogate import Surrogate
 
 
@@ -91,6 +93,54 @@ def integrate_file(
     """Forces and coefficients of a file that holds a surface pressure: fields of `predict`, VTK, an OpenFOAM case."""
     options = CoeffsOptions(StreamOptions(**said), area=area, patch=patch, pressure=pressure)
     return coeffs([str(file)], options).rows[0]
+
+
+def map_sensitivity(
+    shape: str | Path, of: str = "cd", *, model: str | None = None, device: str = "auto", **said: Unpack[Said]
+) -> "Sensitivity":
+    """Where to push: what cd, cl or cl/cd gains where the skin of a shape moves outward.
+
+    The answer's `density` (n,) belongs to the corners of `flow.body.surface`; `save("map.vtu")` writes it.
+    """
+    from aerosurrogate.sensitivity import sensitivity
+
+    return sensitivity(str(shape), StreamOptions(**said), of, model=model, device=device)
+
+
+def improve_shape(
+    shape: str | Path,
+    out: str | Path,
+    *,
+    of: str = "cd",
+    keep: str | None = None,
+    box: str | None = None,
+    most: float = 0.03,
+    at_lift: float | None = None,
+    verify: bool = False,
+    model: str | None = None,
+    device: str = "auto",
+    **said: Unpack[Said],
+) -> "Improvement":
+    """Move a shape's skin so that a coefficient falls, within limits; writes the better shape to `out`.
+
+    The answer's `values` are the coefficient before and after, `chance` is that of a real gain; `solved` holds both by
+    OpenFOAM where `verify` asks for it. The other options are those of the command.
+    """
+    from aerosurrogate.improve.improve import improve
+
+    return improve(
+        str(shape),
+        Path(out),
+        StreamOptions(**said),
+        of=of,
+        keep=keep,
+        box=box,
+        most=most,
+        at_lift=at_lift,
+        verify=verify,
+        model=model,
+        device=device,
+    )
 
 
 def train_recipe(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from aerosurrogate import forces
 from aerosurrogate.conditions import Conditions, FlowAxes, StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh.distance import SKIN, inside, outer_faces
+from aerosurrogate.mesh.distance import SKIN, inside, nearest, outer_faces
 from aerosurrogate.mesh.read import UNITS
 from aerosurrogate.mesh.surface import Surface
 
@@ -184,6 +184,12 @@ def mirrored(surface: Surface, axis: str, file: str) -> Surface:
         point_data=twice(surface.point_data),
         cell_data=twice(surface.cell_data),
     )
+
+
+def is_mirror_symmetric(surface: Surface) -> bool:
+    """Whether a body in the model's frame is its own mirror image in y = 0 to 1e-3 of its length."""
+    image = nearest(surface, surface.points * [1.0, -1.0, 1.0]).distance
+    return bool(np.abs(image).max() < 1e-3 * surface.size[0])
 
 
 def _united(surface: Surface) -> tuple[Surface, list[str]]:

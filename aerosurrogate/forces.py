@@ -111,7 +111,33 @@ def silhouette_area(corners: NDArray, axes: FlowAxes, floor: float = -math.inf) 
     spacing = (high - low) / _LINES
     view, index = np.unique(across - across.min() + 1j * ((height - low) / spacing - 0.5), return_inverse=True)
     sides, times = _outline(view, index.reshape(-1, 3))
-    return _covered_length(*_crossings(view, sides, times)) * spacing
+    line, x, more, _ = _crossings(view, sides, times)
+    order, covered = _coverage(line, x, more)
+    return float(np.diff((x + line * _apart(x))[order])[covered[:-1]].sum()) * spacing
+
+
+def silhouette_slope(points: NDArray, triangles: NDArray, axes: FlowAxes, floor: float = -math.inf) -> Vector:
+    """What the area of `silhouette_area` gains where points (n, 3) of triangles (m, 3) move, (n, 3) m2 a metre.
+
+    The area changes with its rim alone: by the rim's movement across, summed over lines along, and its movement up,
+    summed over lines upright.
+    """
+    across, height = points @ axes.side, np.maximum(points @ axes.up, floor)
+    slope = np.zeros((len(points), 2))
+    for axis, (along, count) in enumerate(((across, height), (height, across))):
+        spacing = float(np.ptp(count)) / _LINES
+        view = along - along.min() + 1j * ((count - count.min()) / max(spacing, 1e-300) - 0.5)
+        sides, times = _outline(view, triangles)
+        line, x, more, which = _crossings(view, sides, times)
+        order, covered = _coverage(line, x, more)
+        enters = np.diff(covered.astype(int), prepend=0)  # 1 where the shadow begins, -1 where it ends
+        rim = order[enters != 0]
+        start, end = view[sides[which[rim]]].T.imag
+        part = (line[rim] - start) / (end - start)
+        for corner, weight in zip(sides[which[rim]].T, (1 - part, part), strict=True):
+            np.add.at(slope[:, axis], corner, -enters[enters != 0] * weight * spacing)
+    slope[points @ axes.up < floor, 1] = 0.0
+    return slope[:, :1] * axes.side + slope[:, 1:] * axes.up
 
 
 def rectangle_area(points: NDArray, axes: FlowAxes) -> float:
@@ -140,8 +166,8 @@ def _outline(view: View, triangles: NDArray[np.intp]) -> tuple[NDArray[np.intp],
     return np.stack(np.divmod(keys[left], len(view)), axis=1), times[left]
 
 
-def _crossings(view: View, sides: NDArray[np.intp], times: Vector) -> tuple[Vector, Vector, Vector]:
-    """Where the lines y = 0, 1, 2, ... meet sides: line, x, and how many more triangles cover what lies right of it."""
+def _crossings(view: View, sides: NDArray[np.intp], times: Vector) -> tuple[Vector, Vector, Vector, NDArray[np.intp]]:
+    """Where the lines y = 0, 1, 2, ... meet sides: line, x, how many more triangles cover what is right of it, side."""
     start, end = view[sides].T
     down = start.imag > end.imag
     low, high = np.where(down, end, start), np.where(down, start, end)
@@ -151,13 +177,15 @@ def _crossings(view: View, sides: NDArray[np.intp], times: Vector) -> tuple[Vect
     line = first[which] + (np.arange(len(which)) - (np.cumsum(count) - count)[which])
     along = (high - low)[which]
     x = low.real[which] + (line - low.imag[which]) / along.imag * along.real
-    return line, x, np.where(down, times, -times)[which]
+    return line, x, np.where(down, times, -times)[which], which
 
 
-def _covered_length(line: Vector, x: Vector, more: Vector) -> float:
-    """Length, over all lines, of what at least one triangle covers; no x is negative."""
-    # Lines laid end to end, wider apart than any of them reaches: one sort and one running sum serve them all.
-    place = x + line * (1.5 * x.max(initial=0.0) + 1e-300)
-    order = np.argsort(place)
-    covered = np.cumsum(more[order])[:-1] > 0
-    return float(np.diff(place[order])[covered].sum())
+def _coverage(line: Vector, x: Vector, more: Vector) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """The crossings in their order, line by line, and whether what lies right of each is covered; no x is negative."""
+    order = np.argsort(x + line * _apart(x))
+    return order, np.cumsum(more[order]) > 0
+
+
+def _apart(x: Vector) -> float:
+    """By how much lines laid end to end lie apart: one sort and one running sum serve them all."""
+    return 1.5 * float(x.max(initial=0.0)) + 1e-300

@@ -21,14 +21,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from aerosurrogate import console
+from aerosurrogate.body import is_mirror_symmetric
 from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.scaling import CLOSEST, WAVES
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields
 from aerosurrogate.mesh.distance import nearest
 from aerosurrogate.mesh.orient import open_edges
+from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface
-from aerosurrogate.model_frame import sample
+from aerosurrogate.model_frame import in_place, sample
 from aerosurrogate.predict import Predictor, Prepared
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ class Sensitivity:
 
     def change(self, movement: Floats) -> float:
         """What the coefficient changes by where the skin's corners move outward by `movement` (n,) in m."""
-        return float(np.sum(self.density * _corner_areas(self.flow.body.surface) * movement))
+        return float(np.sum(self.density * self.flow.body.surface.point_areas * movement))
 
     def document(self) -> dict[str, Any]:
         row = self.flow.row()
@@ -85,7 +87,7 @@ class Sensitivity:
         row = self.flow.row()
         for text in (*row["notes"], *(f"{row['trust']} the training set: {why}" for why in row["reasons"][:3])):
             console.note(f"{row['name']}: {text}")
-        areas = _corner_areas(self.flow.body.surface)
+        areas = self.flow.body.surface.point_areas
         gain, loss = (float(np.sum(np.maximum(sign * self.density, 0) * areas)) * 1e-3 for sign in (1, -1))
         console.note(
             f"{row['name']}: {self.of} {self.value:.4f}; pushed out by 1 mm where that raises it, {gain:+.5f}, "
@@ -103,28 +105,32 @@ def sensitivity(
     if of not in COEFFICIENTS:
         raise InputError("no such coefficient", seen=f"--of {of}", remedy=f"one of {', '.join(COEFFICIENTS)}")
     predictor = Predictor(model, device)
-    prepared = predictor.prepare(file, stream)
-    surrogate = predictor.surrogate(prepared.body.dimension)
+    body = predictor.read(file, stream)
+    require_closed(file, stream)
+    surrogate = predictor.surrogate(body.dimension)
     require_head(surrogate, of)
-    if len(edges := open_edges(prepared.body.surface)) and prepared.body.dimension == 2:
-        raise InputError(f"{file}: the outline is open", seen=f"{len(edges)} ends", remedy="see `aerosurrogate check`")
-    response = Response(surrogate, prepared, of)
-    corners = torch.tensor(prepared.surface.points, dtype=torch.float64, requires_grad=True)
-    speed = torch.tensor(prepared.stream.speed, dtype=torch.float64, requires_grad=True)
-    alpha = torch.tensor(prepared.stream.alpha, dtype=torch.float64, requires_grad=True)
-    value = response(corners, speed, alpha)
-    gradients = torch.autograd.grad(value, (corners, speed, alpha), allow_unused=True)
-    by_corner, by_speed, by_alpha = (np.zeros(1) if g is None else g.numpy() for g in gradients)
+    prepared = predictor.place(*predictor.in_stream(body, stream))
+    found = Response(surrogate, prepared).derivatives(of)[of]
     flat = prepared.body.dimension == 2
     return Sensitivity(
         flow=predictor.answer(prepared),
         of=of,
-        value=value.item(),
-        density=smoothed(prepared.surface, by_corner) * prepared.scale**2,
-        per_speed=float(by_speed) * prepared.stream.speed / prepared.conditions.speed,
-        per_alpha=float(by_alpha) if flat else None,
-        modes=section_modes(prepared.surface, by_corner) if flat else {},
+        value=found.value,
+        density=evened(prepared.surface, smoothed(prepared.surface, found.corners)) * prepared.scale**2,
+        per_speed=found.speed * prepared.stream.speed / prepared.conditions.speed,
+        per_alpha=found.alpha if flat else None,
+        modes=section_modes(prepared.surface, found.corners) if flat else {},
     )
+
+
+def require_closed(file: str, stream: StreamOptions) -> None:
+    """Refuse a skin with holes: where nothing is inside, outward means nothing."""
+    surface = read_surface(file, stream.units)
+    edges = open_edges(surface)
+    if len(edges) and stream.symmetry is None:
+        what = f"the surface is open along {len(edges)} edges" if surface.dimension == 3 else "the outline is open"
+        remedy = f"aerosurrogate check {file} --repair closed.stl" if surface.dimension == 3 else "close it in its file"
+        raise InputError(f"{file}: {what}: no side of it is the outside", remedy=remedy)
 
 
 def require_head(surrogate: "Surrogate", of: str) -> None:
@@ -137,26 +143,63 @@ def require_head(surrogate: "Surrogate", of: str) -> None:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Derivatives:
+    """A coefficient, and what it gains with the corners of a body (n, d) a metre, a m/s and a degree."""
+
+    value: float
+    corners: Floats
+    speed: float
+    alpha: float
+
+
 class Response:
-    """A coefficient as a differentiable function of a body's corners (n, d), the speed and the angle.
+    """Coefficients as differentiable functions of a body's corners (n, d), the speed and the angle.
 
     The points that the body is seen at are drawn once, from the body as it is, and move with its faces.
     """
 
-    def __init__(self, surrogate: "Surrogate", prepared: Prepared, of: str, draws: int = DRAWS) -> None:
-        self.surrogate, self.of, self.stream = surrogate, of, prepared.stream
+    def __init__(self, surrogate: "Surrogate", prepared: Prepared, seeds: Sequence[int] = range(DRAWS)) -> None:
+        self.surrogate, self.stream = surrogate, prepared.stream
+        self.corners = prepared.surface.points
         self.cells = torch.from_numpy(prepared.surface.cells)
         self.faced = torch.from_numpy(prepared.surface.normals)  # which way is out
-        self.draws = [_Seen(prepared.surface, prepared.stream, surrogate, seed) for seed in range(draws)]
+        self.draws = [_Seen(prepared.surface, prepared.stream, surrogate, seed) for seed in seeds]
 
-    def __call__(self, corners: Tensor, speed: Tensor | None = None, alpha: Tensor | None = None) -> Tensor:
-        """The mean over the draws."""
-        return torch.stack([self._of_draw(seen, corners, speed, alpha) for seen in self.draws]).mean()
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The coefficients that the model has a head for."""
+        known = self.surrogate.scaling.coefficient_names
+        found = [name for name, head in (("cd", "log_drag"), ("cl", "lift")) if head in known]
+        return (*found, "cl/cd") if len(found) == 2 else tuple(found)
 
-    def _of_draw(self, seen: "_Seen", corners: Tensor, speed: Tensor | None, alpha: Tensor | None) -> Tensor:
+    @torch.no_grad()
+    def means(self, corners: Floats | None = None) -> dict[str, float]:
+        """The coefficients of the body, or of one whose corners (n, d) have moved, by name; means over the draws."""
+        moved = torch.tensor(self.corners if corners is None else corners)
+        speed, alpha = (torch.tensor(v, dtype=torch.float64) for v in (self.stream.speed, self.stream.alpha))
+        found = [self._of_draw(seen, moved, speed, alpha) for seen in self.draws]
+        return {name: float(np.mean([one[name].item() for one in found])) for name in found[0]}
+
+    def derivatives(self, *of: str) -> dict[str, Derivatives]:
+        """Of coefficients by name, means over the draws."""
+        corners = torch.tensor(self.corners, requires_grad=True)
+        speed, alpha = (
+            torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (self.stream.speed, self.stream.alpha)
+        )
+        draws: dict[str, list[Derivatives]] = {name: [] for name in of}
+        for seen in self.draws:
+            found = self._of_draw(seen, corners, speed, alpha)
+            for name in of:
+                slopes = torch.autograd.grad(
+                    found[name], (corners, speed, alpha), retain_graph=name != of[-1], materialize_grads=True
+                )
+                by_corner, by_speed, by_alpha = (slope.numpy() for slope in slopes)
+                draws[name].append(Derivatives(found[name].item(), by_corner, float(by_speed), float(by_alpha)))
+        return {name: _mean(found) for name, found in draws.items()}
+
+    def _of_draw(self, seen: "_Seen", corners: Tensor, speed: Tensor, alpha: Tensor) -> dict[str, Tensor]:
         stream, scaling = self.stream, self.surrogate.scaling
-        speed = torch.tensor(stream.speed, dtype=torch.float64) if speed is None else speed
-        alpha = torch.tensor(stream.alpha, dtype=torch.float64) if alpha is None else alpha
         faces = corners[self.cells]  # (m, k, d)
         normals = _normals(faces, self.faced)
         at = torch.einsum("nk,nkd->nd", seen.weights, faces[seen.face])
@@ -169,19 +212,20 @@ class Response:
         inner = seen.inner & ~seen.skin
         distance = torch.where(seen.skin, torch.zeros_like(gap), torch.where(inner, plane, gap))
         away = torch.where((seen.skin | inner)[:, None], n, off / gap[:, None])
-        features = inputs_of(scaling.input_names, points, away, distance, seen.skin, speed, alpha, stream)
+        features = inputs_of(scaling.input_names, points + seen.shift, away, distance, seen.skin, speed, alpha, stream)
         mean, size = (torch.tensor(v, dtype=torch.float64) for v in scaling.inputs_spread)
         inputs = ((features - mean) / size).float()[None].to(self.surrogate.device)
         answer = self.surrogate.model(inputs, skin=seen.skin[None].to(self.surrogate.device))
-        return self._coefficient(answer.coefficients[0].double().cpu())
+        mean, spread = (torch.tensor(v, dtype=torch.float64) for v in scaling.coefficients_spread)
+        head = dict(zip(scaling.coefficient_names, answer.coefficients[0].double().cpu() * spread + mean, strict=True))
+        known = {"cl": head["lift"]} if "lift" in head else {}
+        known |= {"cd": head["log_drag"].exp()} if "log_drag" in head else {}
+        return known | ({"cl/cd": known["cl"] / known["cd"]} if len(known) == 2 else {})
 
-    def _coefficient(self, head: Tensor) -> Tensor:
-        mean, size = (torch.tensor(v, dtype=torch.float64) for v in self.surrogate.scaling.coefficients_spread)
-        answers = dict(zip(self.surrogate.scaling.coefficient_names, head * size + mean, strict=True))
-        if self.of == "cl":
-            return answers["lift"]
-        drag = answers["log_drag"].exp()
-        return drag if self.of == "cd" else answers["lift"] / drag
+
+def _mean(draws: Sequence[Derivatives]) -> Derivatives:
+    value, speed, alpha = (float(np.mean([getattr(d, name) for d in draws])) for name in ("value", "speed", "alpha"))
+    return Derivatives(value, np.mean([d.corners for d in draws], axis=0), speed, alpha)
 
 
 class _Seen:
@@ -196,6 +240,8 @@ class _Seen:
         found = nearest(surface, places.points.astype(float))
         weights = _barycentric(surface.corners[found.cells], found.closest)
         self.points = torch.from_numpy(places.points.astype(float))
+        shift = in_place(surrogate, places).points[:1] - places.points[:1]
+        self.shift = torch.from_numpy(shift.astype(float))  # to where the model's training set stands
         self.at = torch.from_numpy(found.closest)
         self.follows = torch.from_numpy(np.exp(-found.distance / (FOLLOWING * stream.length)))
         self.skin = torch.from_numpy(places.surface)
@@ -279,8 +325,7 @@ def smoothed(surface: Surface, by_corner: Floats) -> Floats:
     """
     from scipy.spatial import cKDTree
 
-    vectors, areas = surface.point_area_vectors, _corner_areas(surface)
-    outward = vectors / np.maximum(np.linalg.norm(vectors, axis=1), 1e-300)[:, None]
+    outward, areas = surface.point_normals, surface.point_areas
     gain = np.sum(by_corner * outward, axis=1)
     width = SMOOTHING * float(np.ptp(surface.points[:, 0]))
     used = np.flatnonzero((areas > 0) & (gain != 0))
@@ -296,12 +341,14 @@ def smoothed(surface: Surface, by_corner: Floats) -> Floats:
     return np.divide(density, areas, out=np.zeros_like(density), where=areas > 0)
 
 
-def _corner_areas(surface: Surface) -> Floats:
-    """The skin's area shared among its corners, (n,) m2."""
-    sides = surface.cells.shape[1]
-    shares = np.zeros(len(surface.points))
-    np.add.at(shares, surface.cells.ravel(), np.repeat(surface.areas / sides, sides))
-    return shares
+def evened(surface: Surface, density: Floats) -> Floats:
+    """The map (n,) of a body that is its own mirror image, the same on both sides: what differs is the draws' noise."""
+    if surface.dimension == 2 or not is_mirror_symmetric(surface):
+        return density
+    found = nearest(surface, surface.points * [1.0, -1.0, 1.0])
+    weights = _barycentric(surface.corners[found.cells], found.closest)
+    other = np.einsum("nk,nk->n", weights, density[surface.cells[found.cells]])
+    return np.asarray(0.5 * (density + other))
 
 
 def section_modes(surface: Surface, by_corner: Floats) -> dict[str, float]:

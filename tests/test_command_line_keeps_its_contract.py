@@ -21,7 +21,7 @@ COMMANDS = sorted(get_command(app).commands)
 DESIGN = {
     *("predict", "coeffs", "study", "viz", "serve", "check", "models"),
     *("prepare", "generate", "simulate", "recipes", "train", "evaluate", "experiment"),
-    "sensitivity",
+    *("sensitivity", "improve"),
 }
 
 

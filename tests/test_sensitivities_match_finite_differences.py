@@ -14,8 +14,10 @@ from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data import scaling
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.read import read_surface
+from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.predict import Predictor
-from aerosurrogate.sensitivity import Response, inputs_of, sensitivity, smoothed
+from aerosurrogate.sensitivity import Response, evened, inputs_of, sensitivity, smoothed
+from aerosurrogate.viz.source import open_source
 
 SAMPLES = Path(__file__).parents[1] / "sample_meshes"
 
@@ -40,9 +42,7 @@ def test_inputs_are_those_that_models_are_trained_on():
 
 def bumps(surface, count: int) -> list[np.ndarray]:
     """Movements outward (n,) of the corners: bells of a twelfth of the length around random places."""
-    length = np.ptp(surface.points[:, 0])
-    vectors = surface.point_area_vectors
-    outward = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
+    length, outward = np.ptp(surface.points[:, 0]), surface.point_normals
     share = surface.areas / surface.areas.sum()
     made = []
     for face in np.random.default_rng(5).choice(len(surface.cells), count, p=share):
@@ -63,27 +63,31 @@ def test_the_map_agrees_with_finite_differences_on_bumps(shape, stream, of):
     predictor = Predictor()
     prepared = predictor.prepare(shape, stream)
     surface = prepared.surface
-    response = Response(predictor.surrogate(surface.dimension), prepared, of, draws=6 if surface.dimension == 2 else 2)
-    corners = torch.tensor(surface.points, requires_grad=True)
-    gradient = torch.autograd.grad(response(corners), corners)[0].numpy()
-    density = smoothed(surface, gradient)
-    sides = surface.cells.shape[1]
-    areas = np.bincount(surface.cells.ravel(), np.repeat(surface.areas / sides, sides), len(surface.points))
-    vectors = surface.point_area_vectors
-    outward = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
+    response = Response(predictor.surrogate(surface.dimension), prepared, range(6 if surface.dimension == 2 else 2))
+    density = smoothed(surface, response.derivatives(of)[of].corners)
     step = 5e-4 * np.ptp(surface.points[:, 0])
     found, mapped = [], []
     for bump in bumps(surface, 20):
-        with torch.no_grad():
-            ahead, back = (
-                response(torch.tensor(surface.points + s * step * bump[:, None] * outward)).item() for s in (1, -1)
-            )
+        ahead, back = (
+            response.means(surface.points + s * step * bump[:, None] * surface.point_normals)[of] for s in (1, -1)
+        )
         found.append((ahead - back) / (2 * step))
-        mapped.append(float(density @ (areas * bump)))
+        mapped.append(float(density @ (surface.point_areas * bump)))
     one, other = np.array(found), np.array(mapped)
     assert np.corrcoef(one, other)[0, 1] > 0.98  # of two draws; the command takes twelve
     # Smoothing shares what a sharp edge gains with the skin beside it, which a bump moves less.
     assert 0.75 < other @ one / (one @ one) < 1.12
+
+
+def test_the_map_of_a_symmetric_body_is_symmetric():
+    surface = read_surface(SAMPLES / "car_no_wheels.stl")
+    middle = surface.bounds.mean(axis=0)
+    surface = surface.transformed(np.eye(3), [-middle[0], -middle[1], 0.0])
+    one_sided = np.exp(-np.sum((surface.points - [1.0, 0.5, 1.0]) ** 2, axis=1))
+    even = evened(surface, one_sided)
+    other = evened(surface.transformed(np.diag([1.0, -1.0, 1.0]), np.zeros(3)), one_sided)
+    np.testing.assert_allclose(even, other, atol=1e-9)
+    assert float(surface.point_areas @ even) == pytest.approx(float(surface.point_areas @ one_sided), rel=0.01)
 
 
 def test_the_angle_and_the_modes_of_a_section_mean_what_they_say():
@@ -104,12 +108,17 @@ def test_the_command_writes_a_map_that_viz_draws(tmp_path):
     assert document["of"] == "cl/cd"
     assert document["least"] < 0 < document["most"]
     picture = tmp_path / "map.png"
-    drawn = CliRunner().invoke(app, ["viz", str(out), "--field", "d(cl/cd)/dn", "--out", str(picture)])
+    drawn = CliRunner().invoke(app, ["viz", str(out), "--out", str(picture)])
     assert drawn.exit_code == 0, drawn.output
     assert picture.stat().st_size > 5_000
+    assert open_source(str(out)).field == "d(cl/cd)/dn"
 
 
 def test_what_cannot_be_answered_is_refused(tmp_path):
+    surface = read_surface(SAMPLES / "car_no_wheels.stl")
+    write_mesh(surface.select(np.arange(len(surface.cells)) > 20), tmp_path / "open.stl")
+    with pytest.raises(InputError, match="open along"):
+        sensitivity(str(tmp_path / "open.stl"), StreamOptions(speed=30.0))
     with pytest.raises(InputError, match="no such coefficient"):
         sensitivity("naca2412", StreamOptions(), "weight")
     with pytest.raises(InputError, match=r"written as \.vtu"):

@@ -268,6 +268,64 @@ def sensitivity(
 
 
 @app.command(rich_help_panel="Designs")
+def improve(
+    geometry: Annotated[str, typer.Argument(metavar="GEOMETRY", help="A closed surface file, or an airfoil.")],
+    out: Annotated[Path, typer.Option(help="File for the better shape: .stl, .vtp, .vtu; airfoils .dat.")],
+    of: Annotated[str, typer.Option(help="Coefficient: cd or cl to lower; airfoils: cd, or cl/cd to raise.")] = "cd",
+    keep: Annotated[
+        str | None, typer.Option(help="What stays: of volume,length,wheels,area (airfoils: volume,thickness); none.")
+    ] = None,
+    box: Annotated[
+        str | None, typer.Option(help="The part that may move, x0:x1,y0:y1,z0:z1 in the file's units.")
+    ] = None,
+    most: Annotated[float, typer.Option(help="How far the skin moves at most, in lengths.")] = 0.03,
+    at_lift: Annotated[
+        float | None, typer.Option(help="Airfoils: at this lift coefficient; at that of --alpha unless said.")
+    ] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Solve both with OpenFOAM, on one mesh.")] = False,
+    model: Model = None,
+    speed: Speed = None,
+    alpha: Alpha = None,
+    reynolds: Reynolds = None,
+    density: Density = None,
+    viscosity: Viscosity = None,
+    flow: Flow = "+x",
+    up: Up = "+z",
+    ground: Ground = "auto",
+    symmetry: Symmetry = None,
+    units: UnitsOption = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Move a shape's skin so that its drag falls, within limits, and say how sure the gain is.
+
+    Example: `aerosurrogate improve sample_meshes/car.stl --speed 30 --out better.stl`
+    """
+    from aerosurrogate.conditions import StreamOptions
+    from aerosurrogate.improve.improve import improve
+
+    stream = StreamOptions(speed, alpha, reynolds, density, viscosity, flow, up, ground, units, symmetry)
+    result = improve(
+        geometry,
+        out,
+        stream,
+        of=of,
+        keep=keep,
+        box=box,
+        most=most,
+        at_lift=at_lift,
+        verify=verify,
+        model=model,
+        device=device,
+    )
+    result.show()
+    if as_json:
+        print_json(result.document())
+
+
+@app.command(rich_help_panel="Designs")
 def viz(
     files: Annotated[list[Path], typer.Argument(metavar="FILE_OR_RUN...", help="Fields, or run folders.")],
     out: Annotated[Path, typer.Option(help="Picture (.png), page (.html), or film of several times (.gif, .mp4).")],

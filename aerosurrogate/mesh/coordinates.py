@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.writing import write_text
 
 Curve = NDArray[np.float64]
 Block = NDArray[np.float64]  # (n, columns) rows of numbers that follow each other
@@ -69,6 +70,16 @@ def closed_curve(points: Curve, label: str) -> Curve:
     rear = np.flatnonzero(points[:, 0] >= points[:, 0].max() - 1e-9 * np.ptp(points[:, 0]))
     start = rear[np.argmax(points[rear, 1])]
     return np.roll(points, -int(start), axis=0)
+
+
+def write_section(curve: Curve, path: Path, title: str) -> None:
+    """Write a closed curve (n, 2) once around from the trailing edge over the upper side (Selig)."""
+    around = closed_curve(curve, str(path))
+    first, last = around[0], around[-1]
+    # A blunt trailing edge stays open in the file: what joins its ends is that edge.
+    blunt = abs(last[0] - first[0]) < 1e-6 * np.ptp(around[:, 0])
+    table = around if blunt else np.concatenate([around, around[:1]])
+    write_text(path, "\n".join([title, *(f"{x:10.7f} {y:10.7f}" for x, y in table)]) + "\n")
 
 
 def _blocks(path: Path) -> list[Block]:

@@ -83,6 +83,12 @@ class Surface:
         return vectors / np.maximum(lengths, np.finfo(float).tiny)
 
     @cached_property
+    def point_areas(self) -> Floats:
+        """(n,) areas belonging to the points, m2."""
+        share = np.repeat(self.areas / self.dimension, self.dimension)
+        return np.bincount(self.cells.ravel(), share, len(self.points)).astype(float)
+
+    @cached_property
     def centres(self) -> Floats:
         """(m, d) centroids of the cells."""
         return np.asarray(np.einsum("mkd->md", self.corners) / self.dimension)

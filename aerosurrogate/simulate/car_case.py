@@ -101,19 +101,21 @@ def write_case(
     half: bool,
     area: float,
     place: Floats,
+    frame: Surface,
+    size: float,
 ) -> None:
     """Write the whole OpenFOAM case: surface, mesh dictionaries, fields, schemes, controls.
 
-    `half`: solve y >= 0 only; `area`: reference area of the whole body, m2; `place`: of the cells, see `lattice`.
+    `half`: solve y >= 0 only; `area`: reference area of the whole body, m2; `place`: of the cells, see `lattice`;
+    `frame`: the body that the mesh is laid around, of this `size`: this one, or another to be compared with.
     """
     write_mesh(surface, folder / "constant" / "triSurface" / "body.stl")
-    size = size_of(surface, area)
-    corners = lattice(surface, settings, size, ground=conditions.ground, half=half, place=place)
+    corners = lattice(frame, settings, size, ground=conditions.ground, half=half, place=place)
     system = folder / "system"
     system.mkdir(exist_ok=True)
     (system / "blockMeshDict").write_text(_block_mesh(corners, settings.base_cell * size, half, conditions.ground))
     foam.write_dictionary(system / "surfaceFeatureExtractDict", _FEATURES)
-    foam.write_dictionary(system / "snappyHexMeshDict", _snappy(surface, corners, size, settings))
+    foam.write_dictionary(system / "snappyHexMeshDict", _snappy(frame, corners, size, settings))
     foam.write_dictionary(system / "controlDict", _control(conditions, settings, area / 2 if half else area))
     foam.write_dictionary(system / "fvSchemes", _SCHEMES)
     foam.write_dictionary(system / "fvSolution", _solution(settings))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate import forces
-from aerosurrogate.body import mirrored, set_in_stream
+from aerosurrogate.body import is_mirror_symmetric, mirrored, set_in_stream
 from aerosurrogate.conditions import Conditions, FlowAxes, StreamOptions
 from aerosurrogate.data.case import Case
 from aerosurrogate.mesh.distance import distance
@@ -25,7 +25,7 @@ from aerosurrogate.mesh.surface import Floats, Surface
 from aerosurrogate.mesh.surroundings import usual_region
 from aerosurrogate.simulate import openfoam as foam
 from aerosurrogate.simulate import shapes
-from aerosurrogate.simulate.car_case import MESHES, WINDOW, MeshSettings, write_case
+from aerosurrogate.simulate.car_case import MESHES, WINDOW, MeshSettings, size_of, write_case
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution
 
 METHOD = 3  # raised with every change of mesh or solver that moves results: no folder mixes two
@@ -128,12 +128,24 @@ def body_of(design: Design) -> Surface:
     return surface.transformed(body.rotation, -body.rotation @ body.origin)
 
 
-def solve_body(design: Design, surface: Surface, folder: Path, settings: MeshSettings, placement: int = 0) -> Solution:
-    """Solve the flow around closed pieces given in the car's frame."""
+def solve_body(
+    design: Design,
+    surface: Surface,
+    folder: Path,
+    settings: MeshSettings,
+    placement: int = 0,
+    frame: Surface | None = None,
+) -> Solution:
+    """Solve the flow around closed pieces given in the car's frame.
+
+    With a `frame`, the mesh is laid as around that body: what it does to the drag of both is then mostly the same.
+    """
+    frame = frame or surface
     half = is_mirror_symmetric(surface)
     area = frontal_area(surface)
     place = place_of(Path(design.file).stem if design.file else design.name, placement)
-    write_case(folder, surface, design.conditions, settings, half=half, area=area, place=place)
+    size = size_of(frame, frontal_area(frame))
+    write_case(folder, surface, design.conditions, settings, half=half, area=area, place=place, frame=frame, size=size)
     foam.run(folder, "blockMesh")
     foam.run(folder, "surfaceFeatureExtract")
     foam.run(folder, "snappyHexMesh", "-overwrite")
@@ -178,12 +190,6 @@ def unsteadiness(drag: Floats, since: int) -> str:
 def frontal_area(surface: Surface) -> float:
     """Silhouette seen along the flow, above the ground, m2."""
     return float(forces.silhouette_area(surface.corners.clip([-np.inf, -np.inf, 0.0]), _AXES))
-
-
-def is_mirror_symmetric(surface: Surface) -> bool:
-    """Whether the body is its own mirror image in y = 0 to 1e-3 of its length."""
-    image = distance(surface, surface.points * [1.0, -1.0, 1.0]).distance
-    return bool(np.abs(image).max() < 1e-3 * surface.size[0])
 
 
 def layers_of(log: Path) -> dict[str, str]:

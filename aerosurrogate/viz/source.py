@@ -82,6 +82,9 @@ class Source:
 
     @property
     def label(self) -> str:
+        if is_map(self.field):
+            colours = "   (blue: pushing out lowers it, red: raises it)" if self.surface.dimension == 3 else ""
+            return f"{self.field}, a metre outward and m² of skin, 1/m³{colours}"
         return labelled(LABELS.get(self.field, self.field), self.unit)
 
     @property
@@ -98,12 +101,18 @@ class Source:
         )
 
 
+def is_map(field: str) -> bool:
+    """Whether a field is a map that `sensitivity` wrote."""
+    return field.startswith("d(") and field.endswith(")/dn")
+
+
 def labelled(words: str, unit: str) -> str:
     return words if unit in ("", "-") else f"{words} ({unit})"
 
 
 def open_source(file: str, field: str | None = None, stream: StreamOptions | None = None) -> Source:
-    """Read a file of fields; what is shown is `field`, else Cp where the stream is known, else the pressure."""
+    """Read a file of fields; what is shown is `field`, else the map of `sensitivity` if there is one, else Cp where the
+    stream is known, else the pressure."""
     mesh = None if Path(file).is_dir() or file.endswith(".foam") else load(Path(file))
     solution = None
     if mesh is not None and flow_fields.is_fields_file(mesh):
@@ -113,7 +122,7 @@ def open_source(file: str, field: str | None = None, stream: StreamOptions | Non
     if solution is None:
         return _plain(file, field)
     arrays = solution.with_pressure_coefficient(solution.skin)
-    name = field or "Cp"
+    name = field or next(filter(is_map, arrays), "Cp")
     known = dict.fromkeys([*arrays, *(key for region in solution.around for key in region.arrays)])
     if name in STILL_ON_WALLS:
         if not any(name in region.arrays for region in solution.around):
