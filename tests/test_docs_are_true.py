@@ -1,9 +1,11 @@
-"""The tutorial's commands run in order as they stand; pages of the site exist and their links lead somewhere."""
+"""The tutorial's commands run in order as they stand; pages of the site exist and their links lead somewhere; the list
+of `make mutants` names lines that are there."""
 
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -37,3 +39,10 @@ def test_pages_of_the_site_exist_and_link_to_what_is_there():
     for page in there - GENERATED:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (DOCS / page).read_text()):
             assert target in GENERATED or (DOCS / target).exists(), f"{page}: {target}"
+
+
+def test_every_fault_of_the_mutants_can_still_be_planted():
+    for mutant in tomllib.loads((ROOT / "tests" / "mutants.toml").read_text())["mutant"]:
+        text = (ROOT / "aerosurrogate" / mutant["file"]).read_text()
+        assert text.count(mutant["old"]) == 1, f"tests/mutants.toml, {mutant['what']}: {mutant['old']}"
+        assert (ROOT / "tests" / mutant["tests"].split()[0]).exists(), mutant["what"]

@@ -6,16 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import pyvista as pv
 import torch
 from joukowski import joukowski_case, joukowski_set
+from small_models import made_up_case, small_surrogate
 
 from aerosurrogate.body import set_in_stream
 from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.scaling import Scaling, natural_unit
 from aerosurrogate.data.store import Dataset, Manifest, write_manifest, write_shard
-from aerosurrogate.evaluate import Evaluation, relative_l2, summarise
+from aerosurrogate.evaluate import Evaluation, evaluate_case, relative_l2, summarise
 from aerosurrogate.flow_fields import FlowFields
 from aerosurrogate.mesh.read import read_surface
+from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.recipe import Training
 from aerosurrogate.training.batches import Batches
 from aerosurrogate.training.objective import Objective
@@ -81,6 +84,23 @@ def test_a_head_answers_forces_and_the_asked_area_makes_coefficients_of_them():
     assert (row["cd"], row["cl"]) == pytest.approx((0.12, 0.02))
     assert row["drag_n"] == pytest.approx(0.06 * stream.dynamic_pressure)
     assert flow.row()["cd"] == pytest.approx(0.06 / body.silhouette)
+
+
+def test_what_a_case_shows_for_trust_does_not_depend_on_its_reference_area(tmp_path):
+    cube = pv.Cube(bounds=(-0.5, 0.5, -0.2, 0.2, 0.04, 0.34)).triangulate()
+    box = Surface(np.asarray(cube.points, float), np.asarray(cube.regular_faces, np.int64))
+    one = made_up_case(box, Conditions(speed=30.0, length=1.0, ground=True))
+    one = replace(one, name="over-silhouette", reference=one.reference | {"silhouette": 0.1})
+    half = {"cd": one.reference["cd"] / 2, "cl": one.reference["cl"] / 2, "area": 0.2}
+    other = replace(one, name="over-twice-that", reference=one.reference | half)
+    entries = write_shard(tmp_path / "cases.safetensors", [one, other])
+    write_manifest(tmp_path, Manifest(cases=entries, splits={"test": [one.name, other.name]}))
+    dataset, surrogate = Dataset(tmp_path), small_surrogate(3)
+    (first, shown, _), (second, again, _) = (evaluate_case(surrogate, dataset, name) for name in dataset.names())
+    assert second["cd_head"] == pytest.approx(first["cd_head"] / 2, rel=1e-5)
+    assert shown is not None
+    assert again is not None
+    assert again.disagreement == pytest.approx(shown.disagreement, rel=1e-5)
 
 
 def test_half_a_body_counts_twice_in_the_loss_on_the_force(tmp_path):
