@@ -5,6 +5,7 @@ Traps that are settled here, once:
 - A list in a dictionary needs a space before its bracket: `liftDir (0 0 1)`.
 - `wallShearStress` is the stress of the wall on the fluid per density: `skin_stress` turns it round.
 - Pressure is kinematic (p / rho).
+- The mesh is read with its faces and their owners, which VTK's reader of anybody's cases (mesh/volume.py) leaves out.
 - A run is ended from outside by the `abort` function object (a file appears, the step is finished and written): no
   restart, hence no end time that misses the write interval.
 """

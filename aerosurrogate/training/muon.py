@@ -1,4 +1,8 @@
-"""Muon: the matrices inside a transformer learn faster when all directions of a step are equally long."""
+"""Muon: the matrices inside a transformer learn faster when all directions of a step are equally long.
+
+Unlike torch.optim.Muon (torch 2.9) it steps the other parameters too, so that one schedule and one state serve a run,
+takes matrices of one shape together, and orthogonalises in full precision.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
