@@ -8,7 +8,6 @@ always stand beside them. Files without a model behind them are integrated.
 import csv
 import io
 import math
-import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -25,7 +24,7 @@ from aerosurrogate.flow_fields import FlowFields, Row, column, interval
 from aerosurrogate.mesh import coordinates
 from aerosurrogate.mesh.files import shape_files
 from aerosurrogate.mesh.load import load
-from aerosurrogate.parallel import in_batches, refuse_all, workers
+from aerosurrogate.parallel import in_batches, refuse_all, threads_each, workers
 from aerosurrogate.predict import Predictor
 from aerosurrogate.predict_many import predict_many
 from aerosurrogate.pressure_files import holds_pressure, read_solved
@@ -244,7 +243,7 @@ def read_designs(
     # Sections go through the model together, with one thread each: more would wait for one another most of the time.
     light = all(Path(file).suffix.lower() in ("", *coordinates.SUFFIXES) for file in files)
     at_once = workers(files, jobs)
-    predictor = Predictor(settings.model, settings.device, 1 if light else max(1, (os.cpu_count() or 1) // at_once))
+    predictor = Predictor(settings.model, settings.device, at_once, 1 if light else threads_each(at_once))
 
     def work(part: Sequence[str]) -> list[list[FlowFields] | InputError]:
         solved = {file: _solved_or_error(file, states, settings) for file in part}

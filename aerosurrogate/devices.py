@@ -3,9 +3,11 @@
 import os
 import re
 
+import psutil
 import torch
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.parallel import cores
 
 
 def choose_device(name: str) -> torch.device:
@@ -52,6 +54,14 @@ def sums_in_float32(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
+def feeders(device: torch.device) -> int:
+    """Processes that make batches for a device: none where those would take the cores it computes with."""
+    own = max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    return 0 if device.type == "cpu" else min(4, own)
+
+
 def free_memory(device: torch.device) -> float:
-    """Bytes that are free on an accelerator; endless where nobody can tell."""
+    """Bytes that are free on a device; endless where nobody can tell."""
+    if device.type == "cpu":
+        return float(psutil.virtual_memory().available)
     return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else float("inf")

@@ -32,9 +32,20 @@ def refuse_all(failed: Mapping[str, str]) -> NoReturn:
     raise InputError(f"none of {len(failed)} designs could be used", remedy="see the warnings above")
 
 
+def cores() -> int:
+    """That this process may use: fewer than the machine has where it was bound to some."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def workers(files: Sequence[str], jobs: int | None) -> int:
     """How many files a process works on at a time."""
-    return max(1, min(jobs or os.cpu_count() or 1, len(files)))
+    return max(1, min(jobs or cores(), len(files)))
+
+
+def threads_each(at_once: int) -> int:
+    """Threads for each of so many tasks: together one a core, and no more than OMP_NUM_THREADS says."""
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(cores() // at_once, int(said) if said.isdecimal() else cores()))
 
 
 def own_device(device: str) -> str:
@@ -93,7 +104,7 @@ def _in_threads(
     done: dict[str, Answer] = {}
     failed: dict[str, str] = {}
     # libigl would start a thread a core in each of our threads; it looks here when it is first called.
-    os.environ.setdefault("IGL_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers(files, jobs))))
+    os.environ.setdefault("IGL_NUM_THREADS", str(threads_each(workers(files, jobs))))
     with ThreadPoolExecutor(workers(files, jobs)) as pool, console.progress(title, len(files), unit=title) as advance:
         parts = [files[start : start + size] for start in range(0, len(files), size)]
         running = {pool.submit(work, part): part for part in parts}
@@ -139,7 +150,7 @@ def over_processes(
     The answer is None for a task that ended its process, as a crash inside a library does: the few tasks that were
     under way beside it are then done again, one by one. `work` must be a function of a module.
     """
-    jobs = min(jobs or os.cpu_count() or 1, max(len(tasks), 1))
+    jobs = min(jobs or cores(), max(len(tasks), 1))
     waiting = list(reversed(tasks))
     while waiting:
         suspects: list[Task] = []

@@ -5,7 +5,6 @@ of them. Everything else is decoded from the states: the skin's own faces, the s
 user's. The answer comes back in the file's axes and in SI units.
 """
 
-import os
 import re
 import threading
 from collections.abc import Sequence
@@ -30,7 +29,7 @@ from aerosurrogate.mesh.read import UNITS, read_surface, units_doubt
 from aerosurrogate.mesh.surface import Surface, in_space
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.model_frame import in_place, known_stream, sample, skin_places, usual_stream, what_the_model_cannot
-from aerosurrogate.parallel import each, own_device, refuse_all, workers
+from aerosurrogate.parallel import each, own_device, refuse_all, threads_each, workers
 from aerosurrogate.trust import familiarity, intervals
 
 if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
@@ -93,8 +92,11 @@ class Prepared:
 class Predictor:
     """Predicts with one model, or with the shipped one that fits each shape; safe to share among threads."""
 
-    def __init__(self, model: str | None = None, device: str = "auto", threads: int | None = None) -> None:
-        self.model, self.device, self.threads = model, device, threads
+    def __init__(
+        self, model: str | None = None, device: str = "auto", at_once: int = 1, threads: int | None = None
+    ) -> None:
+        self.model, self.device = model, device
+        self.at_once, self.threads = at_once, threads  # shapes at a time, which share the memory; threads for each
         self._loaded: dict[str, Surrogate] = {}
         self._lock = threading.Lock()
 
@@ -151,7 +153,7 @@ class Predictor:
         surrogate = self.surrogate(body.dimension)
         stream = self.seen_stream(body, conditions)
         surface = self.framed(body, stream.length)
-        chunk = chunk or chunk_of(surrogate)
+        chunk = chunk or chunk_of(surrogate, self.at_once)
         states = surrogate.states(in_place(surrogate, sample(surface, stream, surrogate)), chunk)
         return Prepared(body, conditions, surface, stream, states, chunk)
 
@@ -329,7 +331,8 @@ def predict(
         from aerosurrogate.surrogate import find_model
 
         find_model(model)
-    predictor = Predictor(model, device, max(1, (os.cpu_count() or 1) // workers(geometries, None)))
+    at_once = workers(geometries, None)
+    predictor = Predictor(model, device, at_once, threads_each(at_once))
     mesh = None if points is None else load(points)
 
     def work(file: str) -> Row:
@@ -405,15 +408,9 @@ def evidence(surrogate: "Surrogate", prepared: Prepared, fields: FlowFields) -> 
     )
 
 
-def chunk_of(surrogate: "Surrogate") -> int:
-    """Points at a time that fit a quarter of the memory that is free."""
-    import torch
+def chunk_of(surrogate: "Surrogate", at_once: int = 1) -> int:
+    """Points at a time that, in all of the shapes worked on at once, fit a quarter of the memory that is free."""
+    from aerosurrogate.devices import free_memory
 
-    if surrogate.device.type == "cuda":
-        free = torch.cuda.mem_get_info(surrogate.device)[0]
-    else:
-        import psutil
-
-        free = psutil.virtual_memory().available
-    fits = free // 4 // (_BYTES * surrogate.model.channels)
+    fits = free_memory(surrogate.device) / (4 * at_once * _BYTES * surrogate.model.channels)
     return int(min(max(fits, 1024), CHUNK))

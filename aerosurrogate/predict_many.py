@@ -60,7 +60,9 @@ def predict_many(
             [in_place(surrogate, one.points) for one in batch], [in_place(surrogate, one.skin) for one in batch]
         )
         for one, (known, decoded) in zip(batch, found, strict=True):
-            ready = Prepared(one.body, one.conditions, one.surface, one.stream, known, chunk_of(surrogate))
+            ready = Prepared(
+                one.body, one.conditions, one.surface, one.stream, known, chunk_of(surrogate, predictor.at_once)
+            )
             answer = answers[one.number]
             assert isinstance(answer, list)
             answer.append(predictor.answer(ready, SKIN, decoded))

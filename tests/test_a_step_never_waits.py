@@ -7,6 +7,7 @@ import torch
 from joukowski import joukowski_set
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from aerosurrogate.devices import feeders
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.training.cases import open_cases
 from aerosurrogate.training.compiled import LEAST, activation_budget, agrees
@@ -90,6 +91,17 @@ def test_all_tensors_of_a_step_are_made_on_its_device(trainer: Trainer) -> None:
         assert loss.device.type == "meta"
     finally:
         trainer.objective.to_empty(device="cpu")
+
+
+def test_batches_are_the_same_whoever_makes_them(trainer: Trainer) -> None:
+    """On a GPU, processes make them ahead of the steps."""
+    made = list(trainer.batches.ahead(1, 4, feeders=2))
+    assert [batch.names for batch in made] == [trainer.batches.make(step).names for step in (1, 2, 3)]
+    for step, batch in enumerate(made, 1):
+        for name, value in trainer.batches.make(step).tensors().items():
+            assert torch.equal(batch.tensors()[name], value), name
+    assert feeders(torch.device("cpu")) == 0
+    assert feeders(torch.device("cuda")) > 0
 
 
 def test_what_is_kept_follows_from_the_free_memory(trainer: Trainer) -> None:

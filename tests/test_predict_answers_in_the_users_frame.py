@@ -12,11 +12,14 @@ import pyvista as pv
 from small_models import ask_few_places, save_small
 from typer.testing import CliRunner
 
+from aerosurrogate import devices, parallel
 from aerosurrogate.cli import app
 from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.predict import Predictor, Wanted, predict
+from aerosurrogate.parallel import threads_each
+from aerosurrogate.predict import Predictor, Wanted, chunk_of, predict
+from aerosurrogate.surrogate import Surrogate
 
 SAMPLE = Path(__file__).parents[1] / "sample_meshes" / "car.stl"
 KEYS = ("cd", "cl", "cm", "cd_integrated", "cl_integrated", "cd_friction", "area_m2", "length_m", "drag_n")
@@ -250,6 +253,18 @@ def test_fields_predicted_at_another_speed_are_not_passed_off(car, model, folder
 def test_free_memory_is_known_on_every_system(car, model, monkeypatch):
     monkeypatch.delattr(os, "sysconf", raising=False)  # as on Windows; macOS lacks the name that was asked for
     assert row_of(car, model)["cd"] > 0
+
+
+def test_shapes_at_once_share_memory_and_cores(model, monkeypatch):
+    surrogate = Surrogate.load(model, "cpu")
+    few = 4 * 8192 * 64 * surrogate.model.channels  # bytes, a quarter of which 8192 points take
+    monkeypatch.setattr(devices, "free_memory", lambda device: few)
+    assert [chunk_of(surrogate, at_once) for at_once in (1, 2, 4)] == [8192, 4096, 2048]
+    monkeypatch.setattr(parallel, "cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert [threads_each(at_once) for at_once in (1, 2, 8, 30)] == [8, 4, 1, 1]
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert [threads_each(at_once) for at_once in (1, 2, 8, 30)] == [2, 2, 1, 1]
 
 
 def test_one_bad_file_does_not_stop_the_others(car, model, folder):

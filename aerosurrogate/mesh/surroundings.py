@@ -41,7 +41,8 @@ class Region:
 
     def contains(self, points: Floats) -> Bools:
         """(n,) whether points (n, d) lie in the box."""
-        return np.all((points >= self.low) & (points <= self.high), axis=1)
+        inside = [(x >= a) & (x <= b) for x, a, b in zip(points.T, self.low, self.high, strict=True)]
+        return np.logical_and.reduce(inside)
 
 
 AIRFOIL = Region((-2.0, -1.5), (4.0, 1.5), offset=0.002, power=1.5, candidates=20)
@@ -95,7 +96,7 @@ def from_cells(region: Region, centres: Floats, volumes: Floats, distance: Float
     """
     usable = np.flatnonzero(region.contains(centres) & (volumes > 0))
     weights = region.density(distance[usable]) * volumes[usable]
-    return usable[_by_weight(weights, np.random.default_rng(seed))[:count]]
+    return usable[_by_weight(weights, count, np.random.default_rng(seed))]
 
 
 def around(region: Region, surface: Surface, count: int, seed: int) -> Around:
@@ -165,9 +166,13 @@ def regular_grid(low: Floats, high: Floats, shape: tuple[int, ...]) -> Floats:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(shape))
 
 
-def _by_weight(weights: Floats, rng: np.random.Generator) -> Ints:
-    """All indices, in the order of successive draws by weight without replacement."""
-    return np.argsort(rng.exponential(size=len(weights)) / np.maximum(weights, np.finfo(float).tiny))
+def _by_weight(weights: Floats, count: int, rng: np.random.Generator) -> Ints:
+    """At most `count` indices, in the order of successive draws by weight without replacement."""
+    turns = rng.exponential(size=len(weights)) / np.maximum(weights, np.finfo(float).tiny)
+    if count >= len(turns):
+        return np.argsort(turns)
+    first = np.argpartition(turns, count)[:count]
+    return first[np.argsort(turns[first])]
 
 
 def _candidates(region: Region, bounds: Floats, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from aerosurrogate.devices import free_memory
 from aerosurrogate.model.folding import Folded
 from aerosurrogate.model.interface import Grid, skin_sums
 from aerosurrogate.model.precision import full_precision, product_dtype, wide
@@ -25,7 +26,7 @@ TILE = 1024  # points that a processor works on at once: at 256 channels a tile 
 TILE_OF_A_CARD = 2**16  # and a graphics processor: enough to fill it, few enough that temporaries stay small
 KEEP_ALL_TO = 2**13  # points of a training step up to which nothing is computed again in the backward pass
 TILES_AGAIN_ABOVE = 2**16  # and beyond which whole tiles are
-KEPT_FEATURES = 2**22  # points whose features `states` keeps from layer to layer: 4 GB at 256 channels
+KEPT_FEATURES = 2**22  # points, at most, whose features `states` keeps from layer to layer: 4 GB at 256 channels
 KEPT_WEIGHTS = 2**19  # points whose slice weights are kept from reducing to deslicing; others' are computed again
 
 
@@ -58,6 +59,13 @@ def choose_recompute(model: "Transolver", inputs: Tensor) -> str:
         return model.recompute
     points = inputs.shape[:2].numel()
     return "none" if points <= KEEP_ALL_TO else "cheap" if points <= TILES_AGAIN_ABOVE else "tiles"
+
+
+def affordable(model: "Transolver") -> int:
+    """Points whose features `states` keeps: they may take a quarter of the device's free memory."""
+    weight = model.head.weight
+    room = free_memory(weight.device) / (4 * weight.element_size() * model.config.channels)
+    return int(min(KEPT_FEATURES, room))
 
 
 class Call(NamedTuple):

@@ -30,7 +30,7 @@ from aerosurrogate.model.gradients import LeanBegin, LeanFinish
 from aerosurrogate.model.interface import MLP, Answer, Grid, Interface, Model, Options, States
 from aerosurrogate.model.positions import at_index_places, distances, squares, time_waves
 from aerosurrogate.model.precision import exact, full_precision, product_dtype, softmax, sums_of_products
-from aerosurrogate.model.tiles import KEPT_FEATURES, Call, Tile
+from aerosurrogate.model.tiles import Call, Tile
 
 TOKEN_EPSILON = 1e-5  # added to the sum of a slice's weights, as in the authors' code
 DIMENSIONS = {"pointwise": (2, 3), "conv2d": (2,), "conv3d": (3,)}
@@ -348,15 +348,16 @@ class Transolver(Model):
         chunks: Iterable[Tensor | tuple[Tensor, Tensor]],
         time: Tensor | None = None,
         group: dist.ProcessGroup | None = None,
-        keep: int = KEPT_FEATURES,
+        keep: int | None = None,
     ) -> States:
         """Reduce any number of points to the tokens of every layer.
 
         chunks  inputs [B, n, inputs], or pairs of inputs and skin [B, n]; iterated once for every layer
         time    [B], for a model with time_input
         group   as for `forward`: each process passes its own chunks
-        keep    the features of the first so many points are kept from layer to layer, 4 C bytes each; those of the
-                others are computed from their inputs again in every layer; `States.recomputed` tells how many
+        keep    the features of the first so many points are kept from layer to layer, 4 C bytes each (None: as many
+                as the free memory allows); those of the others are computed from their inputs again in every
+                layer; `States.recomputed` tells how many
         """
         self.require_states()
         if self.training and self.config.dropout:
@@ -368,6 +369,7 @@ class Transolver(Model):
                 self.check(inputs, None, None, time)
                 yield from tiles.split(self, Tile(inputs, None, skin))
 
+        keep = tiles.affordable(self) if keep is None else keep
         found = tiles.march(self, parts, self.call(time), group, keep, fields=False)
         coefficients, pooled = (None, None) if found.skin is None else self.of_skin(found.skin)
         return States(tuple(found.tokens), time, pooled, coefficients, found.recomputed)

@@ -19,7 +19,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from aerosurrogate import console
 from aerosurrogate.data.native import native
 from aerosurrogate.data.scaling import Scaling
-from aerosurrogate.devices import fast_bfloat16
+from aerosurrogate.devices import fast_bfloat16, feeders
 from aerosurrogate.errors import InputError
 from aerosurrogate.model.interface import Interface, Model
 from aerosurrogate.model.precision import wide
@@ -134,7 +134,8 @@ class Trainer:
         if self.owed:
             self._validate()
         with self._stoppable(), console.progress(f"train {self.recipe.name}", self.steps, self.step) as advance:
-            for batch in self.batches.ahead(self.step, self.steps, self.team.number, self.team.teams):
+            share = self.team.number, self.team.teams
+            for batch in self.batches.ahead(self.step, self.steps, *share, feeders(self.own.device)):
                 launched = self._update(batch)
                 self.step += 1
                 if under_way is not None:
