@@ -159,6 +159,7 @@ def compiled_step(build: Build, size: Size, budget: float) -> Counts:
 
 def lowered(graph: torch.fx.GraphModule, arguments: list[Any]) -> tuple[int, int]:
     """Kernels that Inductor makes of a graph for CUDA, and the bytes that they read and write."""
+    from torch._dynamo.device_interface import CudaInterface
     from torch._inductor import scheduler
     from torch._inductor.debug import DebugContext
     from torch._inductor.fx_passes.post_grad import post_grad_passes
@@ -175,6 +176,7 @@ def lowered(graph: torch.fx.GraphModule, arguments: list[Any]) -> tuple[int, int
             node.kwargs = {**node.kwargs, "device": cuda}
     if not torch.cuda.is_available():  # what is asked of the card is then answered for it
         properties = types.SimpleNamespace(**A100)
+        CudaInterface.get_device_properties = staticmethod(lambda *_: properties)
         torch.cuda.get_device_properties = lambda *_: properties
         torch.cuda.get_device_capability = lambda *_: (A100["major"], A100["minor"])
         torch.cuda.current_device, torch.cuda._lazy_init = lambda: 0, lambda: None
