@@ -70,6 +70,7 @@ class Ranking:
     baseline: str | None = None  # its file
     suggested: list[Suggestion] = field(default_factory=list)
     sort: str = "cd"  # the column they are ranked by
+    stream: StreamOptions = field(default_factory=StreamOptions)  # as the user said it
 
     def document(self) -> dict[str, Any]:
         found = {"designs": self.rows, "reference": self.reference, "failed": self.failed, **self.comparison}
@@ -79,17 +80,32 @@ class Ranking:
             found["suggested"] = [{**asdict(s), "command": self.simulation(s)} for s in self.suggested]
         return found
 
+    def advice(self) -> str:
+        """What to solve next, and by which rule, in one line."""
+        if all(s.gain < 5e-5 for s in self.suggested):  # less than a twentieth of a count
+            return f"solve next: {', '.join(s.name for s in self.suggested)}; no run is expected to change the choice"
+        unit, scale = ("counts", 1000) if self.suggested[0].of == "cd" else ("of Cl", 1)
+        names = ", ".join(f"{s.name} ({scale * s.gain:.2g} {unit})" for s in self.suggested)
+        return f"solve next: {names}: by so much the choice after that run is expected to be better than the one now"
+
     def simulation(self, *suggested: Suggestion) -> str:
-        """The command that solves designs in this ranking's stream."""
-        said = [self.designs[s.file].conditions for s in suggested]
-        stream = f" --speed {said[0].speed:g}" + (f" --alpha {said[0].alpha:g}" if said[0].alpha else "")
-        return f"aerosurrogate simulate {' '.join(shlex.quote(s.file) for s in suggested)}{stream} --out solved"
+        """The command that solves designs in this ranking's stream; several, where theirs differ."""
+        usual, axes = StreamOptions(), ("density", "viscosity", "flow", "up", "ground", "units", "symmetry")
+        said = [(name, getattr(self.stream, name)) for name in axes]
+        options = "".join(f" --{name} {value}" for name, value in said if value != getattr(usual, name))
+        states: dict[str, list[str]] = {}
+        for s in suggested:
+            seen = self.designs[s.file].conditions
+            state = f" --speed {seen.speed:.7g}" + (f" --alpha {seen.alpha:.7g}" if seen.alpha else "")
+            states.setdefault(state, []).append(shlex.quote(s.file))
+        commands = (f"aerosurrogate simulate {' '.join(files)}{state}{options}" for state, files in states.items())
+        return " && ".join(f"{command} --out solved" for command in commands)
 
     def decide(self, settings: CoeffsOptions, sort: str, known: dict[str, Known], suggest: int = 0) -> None:
         """Fill in the rows, in their order, with all that can be said of them."""
         rows = [design.row(settings.area) for design in self.designs.values()]
         values = matched(known, rows) if known else {}
-        self.sort, self.rows, self.suggested = sort.lstrip("-"), [], []
+        self.sort, self.rows, self.suggested, self.stream = sort.lstrip("-"), [], [], settings.stream
         for kind in self.kinds(rows).values():  # bodies and sections have nothing to be ranked by together
             base = self.baseline if self.baseline in {row["file"] for row in kind} else None
             ranked, asked = decide(kind, self.designs, sort=sort, known=values, baseline=base, suggest=suggest)
@@ -128,8 +144,7 @@ class Ranking:
         if self.comparison:
             console.note(in_words(self.comparison))
         if self.suggested:
-            names = ", ".join(f"{s.name} ({1000 * s.gain:.1f})" for s in self.suggested)
-            console.note(f"solve next, by how many counts the choice is expected to be better for it: {names}")
+            console.note(self.advice())
             console.note(self.simulation(*self.suggested))
         console.left_out(self.failed)
 

@@ -7,6 +7,7 @@ from which the same numbers come back.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -102,17 +103,19 @@ def column(row: Row, key: str) -> Any:
 
 
 def interval(row: Row, key: str) -> str:
-    """A coefficient with its 90 % interval: a range where the design is outside, a dash where nothing can be said.
+    """A coefficient with its 90 % interval: a range where the design is outside or it may be twice or half as large, a
+    dash where nothing can be said.
 
     A lopsided interval, as where the two routes disagree, says how far it reaches either way.
     """
     value, low, high = (column(row, name) for name in (key, f"{key}_low", f"{key}_high"))
-    digits = 3 if row["area"].startswith(("silhouette", "rectangle")) else 4
     if row["known"] and low == high:
-        return f"{value:.4f} known"
+        return f"{value:.4g} known"
     if low is None:
         return "-" if row["trust"] == "outside" else f"{value:.4f}" + (" ± ?" if row["model"] else "")
-    if row["trust"] == "outside" and not row["known"]:
+    digits = min(max(1 - math.floor(math.log10(max(high - low, 1e-9) / 2)), 3), 5)  # two of the error count
+    vague = key == "cd" and math.log(max(high, 1e-6) / max(low, 1e-6)) > 2 * intervals.LARGEST
+    if (row["trust"] == "outside" and not row["known"]) or vague:
         return f"{low:.{digits}f} to {high:.{digits}f}"
     if max(high - value, value - low) > LOPSIDED * min(high - value, value - low):
         return f"{value:.{digits}f} -{value - low:.{digits}f} +{high - value:.{digits}f}"

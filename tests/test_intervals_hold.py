@@ -125,6 +125,7 @@ def test_a_table_never_shows_a_number_without_what_is_known_of_its_error():
     # Up to where the other route is, further than down: the truth may lie at 0.34.
     assert interval(row | {"trust": "near", "cd_high": 0.345}, "cd") == "0.227 -0.027 +0.118"
     assert interval(row | {"trust": "outside", "cd_high": 0.9}, "cd") == "0.200 to 0.900"
+    assert interval(row | {"cd_low": 0.05, "cd_high": 1.2}, "cd") == "0.050 to 1.200"
     nothing = row | {"cd_low": None, "cd_high": None}
     assert interval(nothing | {"trust": "outside"}, "cd") == "-"
     assert interval(nothing | {"trust": None}, "cd") == "0.2270 ± ?"

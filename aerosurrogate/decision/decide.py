@@ -22,6 +22,7 @@ class Suggestion:
     name: str
     file: str
     gain: float  # of the coefficient that is ranked by
+    of: str = "cd"
 
 
 def decide(
@@ -62,7 +63,7 @@ def decide(
             worth += [(gain, told[i]) for i, gain in chances.suggest(part, suggest, largest=largest)]
         for gain, i in sorted(worth, key=lambda pair: -pair[0])[:suggest]:
             scale = rows[i]["cd"] if joint.key == "cd" else 1.0
-            suggested.append(Suggestion(rows[i]["name"], rows[i]["file"], gain * scale))
+            suggested.append(Suggestion(rows[i]["name"], rows[i]["file"], gain * scale, joint.key))
     if baseline is not None:
         rows = _changes(rows, joints["cd"], [row["file"] for row in rows].index(baseline))
     return [cast(Row, {**rows[i], "rank": place}) for place, i in enumerate(rank, 1)], suggested

@@ -121,12 +121,9 @@ def page(ranking: Ranking, opening: str = "") -> str:
     if sum(row.get("cd_low") is not None for row in rows) > 1:
         sections += ["<h2>Drag, with 90 % intervals</h2>", embedded(_bars(rows), library=False)]
     if ranking.suggested:
-        gains = ", ".join(f"{html.escape(s.name)} ({1000 * s.gain:.1f})" for s in ranking.suggested)
+        advice = html.escape(ranking.advice().removeprefix("solve next: "))
         command = html.escape(ranking.simulation(*ranking.suggested))
-        sections += [
-            "<h2>Solve next</h2>",
-            f"<p>By how many counts the choice is expected to be better for it: {gains}.</p><pre>{command}</pre>",
-        ]
+        sections += ["<h2>Solve next</h2>", f"<p>{advice}.</p><pre>{command}</pre>"]
     sections += _remarks(rows, ranking.failed)
     return _PAGE.format(
         body="\n".join(sections), version=__version__, count=len(rows), style=report.text("report.css"),

@@ -62,12 +62,12 @@ class Measured:
         return self.validation.with_cases(self.test)
 
 
-def measure(surrogate: Surrogate, recipe: Recipe) -> Measured:
-    """Evaluate a model on the cases of its recipe."""
+def measure(surrogate: Surrogate, recipe: Recipe, *, with_beside: bool = True) -> Measured:
+    """Evaluate a model on the cases of its recipe; those of sets beside the first are many and can be left out."""
     data, first = recipe.data, Dataset(recipe.data.path)
     train, validation = divide(first, data, recipe.training.seed)
     beside = Evaluation([])
-    for path in data.beside:
+    for path in data.beside if with_beside else ():
         other = Dataset(path)
         beside = beside.with_cases(evaluate(surrogate, other, other.names(data.train), f"training, {path.name}"))
     return Measured(
