@@ -62,7 +62,8 @@ class Evaluation:
 
     def errors(self, routes: dict[str, str]) -> Sample:
         """The cases with known coefficients, and the errors of the routes taken."""
-        rows = [row for row in self.rows if row["name"] in self.evidence and "area_over_silhouette" in row]
+        needed = {"area_over_silhouette", *routes, *(f"{key}_{route}" for key, route in routes.items())}
+        rows = [row for row in self.rows if row["name"] in self.evidence and needed <= row.keys()]
         found = {key: [_error(row, key, route) for row in rows] for key, route in routes.items()}
         return Sample([self.evidence[row["name"]] for row in rows], found)
 

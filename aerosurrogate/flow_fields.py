@@ -110,7 +110,7 @@ def interval(row: Row, key: str) -> str:
     """
     value, low, high = (column(row, name) for name in (key, f"{key}_low", f"{key}_high"))
     if row["known"] and low == high:
-        return f"{value:.4g} known"
+        return f"{value:#.4g} known"
     if low is None:
         return "-" if row["trust"] == "outside" else f"{value:.4f}" + (" ± ?" if row["model"] else "")
     digits = min(max(1 - math.floor(math.log10(max(high - low, 1e-9) / 2)), 3), 5)  # two of the error count

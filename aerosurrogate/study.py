@@ -51,6 +51,7 @@ class Study:
     first: tuple[str, float]  # the best before any run, and the chance that it is
     steps: list[Step] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # by file
+    ended: str = ""  # why there are no more runs
 
     @property
     def best(self) -> tuple[str, float]:
@@ -60,7 +61,7 @@ class Study:
 
     def document(self) -> dict[str, Any]:
         found = {"best": self.best[0], "chance_best": self.best[1], "steps": [asdict(step) for step in self.steps]}
-        return found | {"unsolved": self.failed, **self.ranking.document()}
+        return found | {"ended": self.ended, "unsolved": self.failed, **self.ranking.document()}
 
     def show(self, *, table: bool = True) -> None:
         for line in self.path():
@@ -75,7 +76,8 @@ class Study:
                 f"run {number}: {step.name} solved, Cd {step.cd:.4f} (predicted {step.predicted:.4f}, "
                 f"{step.low:.4f} to {step.high:.4f}); now {step.best} looks best ({percent(step.chance_best)})"
             )
-        return lines
+        lines += [f"{Path(file).stem} could not be solved: {why}" for file, why in self.failed.items()]
+        return [*lines, f"ended: {self.ended}"] if self.ended else lines
 
 
 def study(
@@ -109,10 +111,16 @@ def study(
         with going_on, console.progress("solving", budget, len(result.steps), unit="runs") as advance:
             while len(result.steps) < budget and result.best[1] < SURE:
                 if (step := _next(result, known, settings, solve, out)) is None:
+                    result.ended = "no other run could change the choice"
                     break
                 result.steps.append(step)
                 write_json(out / "study.json", _document(result.steps, files, settings, solver))
                 advance(1, best=step.best, sure=percent(step.chance_best))
+        name, chance = result.best
+        if chance >= SURE:
+            result.ended = f"{name} is the best with a chance of {percent(chance)}"
+        elif len(result.steps) >= budget:
+            result.ended = f"the budget of {budget} runs is spent"
         _write(result, out)
     if result.failed and not result.steps:
         raise InputError("no run of the solver could be used", seen=console.few(result.failed.values()))
