@@ -140,7 +140,7 @@ class Ranking:
             if near:
                 console.table(title, *self._table(near), results=True)
             if far:
-                console.table(f"{title}: {STRANGERS}" if title else STRANGERS, *self._table(far), results=True)
+                console.table(f"{title} {STRANGERS}".strip(), *self._table(far), results=True)
         if self.comparison:
             console.note(in_words(self.comparison))
         if self.suggested:

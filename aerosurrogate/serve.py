@@ -66,8 +66,14 @@ class Workshop:
         if not (names := self.files()):
             raise InputError("no shapes yet", remedy="drop some files first")
         with self._one_at_a_time:
-            self.ranking = coeffs([str(self.folder / name) for name in names], replace(self.settings, stream=stream))
-        return self.ranking.document()
+            ranking = coeffs([str(self.folder / name) for name in names], replace(self.settings, stream=stream))
+            ranking.failed = {Path(file).name: self.on_page(reason) for file, reason in ranking.failed.items()}
+            self.ranking = ranking
+        return ranking.document()
+
+    def on_page(self, reason: str) -> str:
+        """A reason in the page's words: files have no folder there, and options are fields of a form."""
+        return re.sub(r"--([a-z]+)", r"\1", reason.replace(f"{self.folder}/", ""))
 
 
 def stream_options(said: dict[str, str]) -> StreamOptions:
@@ -122,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
         except RefusedError as refusal:
             self._send_json({"error": str(refusal)}, refusal.status)
         except InputError as error:
-            self._send_json({"error": str(error)}, HTTPStatus.UNPROCESSABLE_ENTITY)
+            self._send_json({"error": self.server.workshop.on_page(str(error))}, HTTPStatus.UNPROCESSABLE_ENTITY)
         except (ConnectionError, TimeoutError):
             self.close_connection = True
         except Exception as error:

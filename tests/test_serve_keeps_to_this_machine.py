@@ -94,8 +94,16 @@ def test_files_keep_to_their_folder_and_to_their_size(served, folder):
     assert (status, "not a number" in answer["error"]) == (422, True)
     status, answer = served.ask("POST", f"{page}rank", b"{}")
     assert status == 422
-    assert "broken" in answer["error"]
-    served.ask("DELETE", f"{page}files/broken.stl")
+    assert answer["error"].startswith("broken.stl: ")  # the folder is nobody's business
+    huge = pv.Box((-2000, 2000, -800, 800, 200, 1500)).triangulate()
+    huge.save(folder / "mm.stl")
+    served.ask("PUT", f"{page}files/low.stl", body)
+    served.ask("PUT", f"{page}files/mm.stl", (folder / "mm.stl").read_bytes())
+    failed = served.ask("POST", f"{page}rank", b"{}")[1]["failed"]
+    assert sorted(failed) == ["broken.stl", "mm.stl"]
+    assert "pass units mm" in failed["mm.stl"]  # a field of the page, not an option
+    for name in ("broken", "low", "mm"):
+        served.ask("DELETE", f"{page}files/{name}.stl")
 
 
 @needs_chromium

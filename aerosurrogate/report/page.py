@@ -84,6 +84,10 @@ COLUMNS = (
 _WORDS: dict[str, Callable[[Row], str]] = {  # what is known to lie within bounds is said with them
     "rank": ranks, "cd": lambda row: interval(row, "cd"), "cl": lambda row: interval(row, "cl"), "cd_counts": change,
 }  # fmt: skip
+_DERIVED = {  # columns that say nothing where nothing can be said of the coefficient
+    "cd": ("cd", "ld", "cda_m2", "drag_n", "cd_integrated", "cd_pressure", "cd_friction"),
+    "cl": ("cl", "ld", "cl_front", "cl_rear", "lift_n", "cl_integrated", "cm"),
+}
 STREAM = ("speed", "alpha", "reynolds")  # columns where designs differ in it, else one line for all
 
 
@@ -118,8 +122,12 @@ def page(ranking: Ranking, opening: str = "") -> str:
             *(f"<p>{html.escape(line)}</p>" for line in in_words(ranking.comparison).splitlines()),
             embedded(_scatter(rows), library=False),
         ]
-    if sum(row.get("cd_low") is not None for row in rows) > 1:
-        sections += ["<h2>Drag, with 90 % intervals</h2>", embedded(_bars(rows), library=False)]
+    kinds = ranking.kinds(ranking.rows)
+    for kind, listed in kinds.items():
+        drawn = [dict(row) for row in listed if row["cd_low"] is not None]
+        if len(drawn) > 1:
+            whose = f" of {kind}" if len(kinds) > 1 else ""
+            sections += [f"<h2>Drag{whose}, with 90 % intervals</h2>", embedded(_bars(drawn), library=False)]
     if ranking.suggested:
         advice = html.escape(ranking.advice().removeprefix("solve next: "))
         command = html.escape(ranking.simulation(*ranking.suggested))
@@ -265,9 +273,9 @@ def _tables(ranking: Ranking, rows: Sequence[dict[str, Any]], pictures: dict[str
     for kind, listed in kinds.items():
         files = {row["file"] for row in listed}
         for apart in (False, True):
-            title = [kind] * (len(kinds) > 1) + [STRANGERS] * apart
+            title = [kind] * (len(kinds) > 1) + [STRANGERS] * apart  # "bodies outside what the model has seen"
             some = [row for row in rows if row["file"] in files and stranger(cast(Row, row)) == apart]
-            tables += [_table(some, pictures, ": ".join(title))] if some else []
+            tables += [_table(some, pictures, " ".join(title))] if some else []
     return tables
 
 
@@ -300,7 +308,7 @@ def _cell(row: dict[str, Any], column: Column) -> str:
         order = {"inside": 0, "near": 1, "outside": 2}.get(value or "", 3)
         why = _quoted("\n".join(row["reasons"]) or "like the training set")
         return f"<td data-value={order} title='{why}'><span class='mark {value}'>{value or '–'}</span></td>"
-    if value is None:
+    if value is None or any(_silent(cast(Row, row), of) for of, keys in _DERIVED.items() if column.key in keys):
         return f"<td data-value=''{more}>–</td>"
     if isinstance(value, str):
         return f"<td class=name data-value='{_quoted(value)}' title='{_quoted(value)}'>{html.escape(value)}</td>"
@@ -308,6 +316,11 @@ def _cell(row: dict[str, Any], column: Column) -> str:
     if (words := _WORDS.get(column.key)) is not None:
         shown = words(cast(Row, row))
     return f"<td data-value={value!r}{more}>{html.escape(shown)}</td>"
+
+
+def _silent(row: Row, key: str) -> bool:
+    """Whether nothing can be said of a coefficient."""
+    return interval(row, key) == "-"
 
 
 def _folded(column: Column) -> str:
@@ -353,7 +366,7 @@ def _bars(rows: Sequence[dict[str, Any]]) -> Any:
     """Each design's drag with its interval, best on top, in the colour of its trust."""
     import plotly.graph_objects as go
 
-    known = [row for row in reversed(rows) if row.get("cd_low") is not None]
+    known = list(reversed(rows))
     figure = go.Figure()
     for mark, colour in {"inside": "#1b8a4b", "near": "#c98a00", "outside": "#b32121", None: "#5b6470"}.items():
         some = [row for row in known if row["trust"] == mark]
@@ -376,8 +389,9 @@ def _remarks(rows: Sequence[dict[str, Any]], failed: dict[str, str]) -> list[str
     """Why some answers cannot be trusted, what was done to the shapes, and what was left out."""
     doubts = [(r["name"], f"{r['trust']}: {reason}") for r in rows for reason in r["reasons"][:3]]
     notes = [(r["name"], text) for r in rows for text in r["notes"]]
+    gone = [(file, why.removeprefix(f"{file}: ")) for file, why in failed.items()]
     parts = []
-    for title, entries in (("Trust", doubts), ("Left out", list(failed.items())), ("Notes", notes)):
+    for title, entries in (("Trust", doubts), ("Left out", gone), ("Notes", notes)):
         if entries:
             lines = "".join(f"<li><b>{html.escape(who)}</b> {html.escape(text)}</li>" for who, text in entries)
             body = f"<ul>{lines}</ul>"
