@@ -34,6 +34,19 @@ def test_every_command_is_there():
     assert set(COMMANDS) == DESIGN
 
 
+def test_names_to_choose_from_are_those_the_library_knows():
+    """They stand twice, because --help imports nothing heavy."""
+    from aerosurrogate import experiment, generate
+    from aerosurrogate.cli.app import Units
+    from aerosurrogate.cli.data import Generated
+    from aerosurrogate.cli.training import Experiment
+    from aerosurrogate.mesh.read import UNITS
+
+    assert {str(kind) for kind in Generated} == set(generate.KINDS)
+    assert {str(name) for name in Experiment} == set(experiment.NAMES)
+    assert {str(unit) for unit in Units} == set(UNITS)
+
+
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_loads_nothing_heavy_and_shows_an_example(command):
     code = (

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from aerosurrogate.data.store import Dataset
-from aerosurrogate.experiment import NAMES, efficiency, experiment
+from aerosurrogate.experiment import efficiency, experiment
 from aerosurrogate.experiment.plans import OURS, PAPER, PLANS, Plan
 from aerosurrogate.experiment.table import Cell, page
 from aerosurrogate.experiment.trial import Source, Trial, bare, recipe_of
@@ -97,4 +97,3 @@ def test_costs_grow_with_points() -> None:
     model = torch_model(Interface(2, 1, 2), config)
     few, many = efficiency.cost(model, 512), efficiency.cost(model, 4096)
     assert 4 < many.memory / few.memory < 12
-    assert set(NAMES) == {*PLANS, "efficiency"}

@@ -314,10 +314,6 @@ class Dataset:
         """One array of a case, unread: `dataset.array("naca-00012", "fields/p").rows(0, 1024)`."""
         return self._arrays(case)[f"{case}/{key}"]
 
-    def has(self, case: str, key: str) -> bool:
-        """Whether a case holds an array."""
-        return f"{case}/{key}" in self._arrays(case)
-
     def __getstate__(self) -> dict[str, Any]:
         """For other processes: they map the files themselves, instead of being sent their contents."""
         return {**self.__dict__, "_shards": {}}

@@ -5,7 +5,7 @@ taken, and a note says so. How much of a step is kept for the backward pass foll
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -21,8 +21,6 @@ LEAST = 0.05  # of those: less than this costs more time than it saves memory
 ROOM = 0.6  # of the free memory is for them
 CLOSE = 0.02  # relative difference of losses and gradients that bfloat16 explains
 SMALL = 2**14  # points of a step up to which launching kernels one by one takes longer than they do
-
-Step = Callable[[Batch, Tensor | None], dict[str, Tensor]]
 
 
 def compile_where_it_pays(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> None:
