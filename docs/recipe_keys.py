@@ -26,6 +26,7 @@ TABLES = {
 COLUMNS = "| key | values | default | meaning |\n|---|---|---|---|"
 WORDS = {
     "PositiveInt": "whole number above 0",
+    "NonNegativeInt": "whole number, 0 or more",
     "PositiveFloat": "number above 0",
     "NonNegativeFloat": "number, 0 or more",
     "Fraction": "number from 0 to below 1",

@@ -45,6 +45,24 @@ def test_darcy_equals_a_direct_solution_and_converges() -> None:
     np.testing.assert_allclose(coarse[1:-1, 1:-1].ravel(), direct, rtol=1e-6)
 
 
+def test_a_coarser_darcy_is_the_finer_one_thinned(monkeypatch, tmp_path) -> None:
+    """Its cases need not be solved again."""
+    monkeypatch.setattr(darcy, "SIDE", 61)
+    monkeypatch.setattr(
+        "aerosurrogate.generate.over_processes", lambda work, tasks, jobs: ((t, work(t)) for t in tasks)
+    )
+    generate("darcy", tmp_path / "fine", count=2)
+    generate("darcy", tmp_path / "solved", count=2, every=20)
+    monkeypatch.setattr(darcy, "pressure", None)
+    generate("darcy", tmp_path / "thinned", count=2, every=20, finer=tmp_path / "fine")
+    for name in ("darcy-00000", "darcy-00001"):
+        solved, thinned = (Dataset(tmp_path / folder).case(name) for folder in ("solved", "thinned"))
+        assert solved.grid == thinned.grid == (4, 4)
+        np.testing.assert_array_equal(solved.points, thinned.points)
+        np.testing.assert_array_equal(solved.fields["solution"], thinned.fields["solution"])
+        np.testing.assert_array_equal(solved.features["coefficient"], thinned.features["coefficient"])
+
+
 def test_vorticity_of_one_forced_mode_is_known() -> None:
     # The force depends on x + y alone and so does the vorticity it makes, whose velocity carries nothing along.
     nu, time, side = 1e-2, 0.7, 32

@@ -136,6 +136,32 @@ def test_a_residual_keeps_what_a_slice_knows(slices):
     torch.testing.assert_close(difference[0], tokens, atol=1e-5, rtol=1e-5)
 
 
+def test_a_neighbourhood_is_a_square_on_the_grid():
+    """Without slices to carry it further, a change reaches the points of the square around it and no others."""
+    model = small_model(layers=1, projection="conv2d", neighbourhood=5)
+    torch.nn.init.zeros_(model.blocks[0].attention.out.weight)
+    x = points(60)
+    other = x.clone()
+    other[0, 34] += 1.0  # row 3, column 4
+    changed = (model(x, grid=(6, 10)) != model(other, grid=(6, 10))).any(-1).view(6, 10)
+    expected = torch.zeros(6, 10, dtype=torch.bool)
+    expected[1:6, 2:7] = True
+    assert torch.equal(changed, expected)
+
+
+@pytest.mark.parametrize("attention", ["slices", "squares"])
+def test_neighbourhoods_are_the_same_computed_again(attention):
+    model = small_model(projection="conv2d", neighbourhood=3, attention=attention)
+    x = points(60)
+    plain = model(x, grid=(6, 10))
+    gradients = torch.autograd.grad(plain.square().sum(), list(model.parameters()), allow_unused=True)
+    model.recompute = "tiles"
+    again = model(x, grid=(6, 10))
+    torch.testing.assert_close(again, plain)
+    later = torch.autograd.grad(again.square().sum(), list(model.parameters()), allow_unused=True)
+    torch.testing.assert_close(later, gradients)
+
+
 def test_full_attention_is_attention_among_points():
     model = small_model(attention="full", layers=1)
     x = points(20)

@@ -86,7 +86,14 @@ def test_models_without_states_say_why(settings, reason):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"slices": 8}, {"slices": 24}, {"projection": "conv2d"}, {"attention": "squares"}, {"attention": "full"}],
+    [
+        {"slices": 8},
+        {"slices": 24},
+        {"projection": "conv2d"},
+        {"projection": "conv2d", "neighbourhood": 5},
+        {"attention": "squares"},
+        {"attention": "full"},
+    ],
 )
 def test_a_padded_batch_equals_its_members_alone(settings):
     """The small mesh lies in the corner of the large one's grid; what lies beside it is not a number."""

@@ -66,7 +66,10 @@ def experiment(
     ] = Scale.small,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings of each cell.")] = 1,
     steps: Annotated[int | None, typer.Option(min=20, help="Of each training; those of the scale unless said.")] = None,
-    rows: Annotated[str | None, typer.Option(help="Only these rows of the table, by commas.")] = None,
+    rows: Annotated[
+        str | None,
+        typer.Option(help="Run only these rows of the table, by commas; others that were run before stay in it."),
+    ] = None,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,

@@ -13,7 +13,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.experiment import efficiency
 from aerosurrogate.experiment.plans import PLANS, Plan, Scale, lasting
 from aerosurrogate.experiment.table import Cell, write
-from aerosurrogate.experiment.trial import Workshop, folder_of, run
+from aerosurrogate.experiment.trial import Found, Trial, Workshop, folder_of, measured, run
 from aerosurrogate.viz.cases import draw
 from aerosurrogate.writing import alone_in, write_json
 
@@ -51,37 +51,45 @@ def experiment(
     with alone_in(out), console.resumable("the same command goes on from here"):
         if name == "efficiency":
             return _efficiency(out, scale, device)
-        plan = _chosen(PLANS[name](scale), rows, steps)
+        plan, asked = _planned(PLANS[name](scale), rows, steps)
         where = Workshop(out / "data", out / "runs", device)
         cells: dict[tuple[str, str], Cell] = {}
-        with console.progress(name, len(plan.trials) * seeds, unit="trials") as advance:
-            for trial in plan.trials:
-                found = []
+        for trial in plan.trials:  # what is known from before stands on the page from the start
+            _enter(cells, trial, [measured(trial, seed, where) for seed in range(seeds)])
+        with console.progress(name, len(asked) * seeds, unit="trials") as advance:
+            for trial in asked:
+                found: list[Found | None] = []
                 for seed in range(seeds):
                     found.append(run(trial, seed, where))
                     advance()
-                cells[trial.row, trial.column] = Cell(
-                    tuple(f["value"] for f in found), sum(f["cpu_seconds"] for f in found)
-                )
+                _enter(cells, trial, found)
                 results = _results(cells)
                 write_json(out / f"{name}.json", {"scale": scale, "seeds": seeds, "steps": steps, "cells": results})
                 page = write(out, name, plan, f"{scale}`, `{steps} steps" if steps else scale, cells)
         if name == "lagrangian":
-            for trial in plan.trials:
+            for trial in asked:
                 draw(folder_of(trial, 0, where), out / f"lagrangian {trial.row}.gif", kind="error")
     return Outcome(name, scale, page, {"cells": results})
 
 
-def _chosen(plan: Plan, rows: str | None, steps: int | None) -> Plan:
+def _planned(plan: Plan, rows: str | None, steps: int | None) -> tuple[Plan, tuple[Trial, ...]]:
+    """The plan with runs of that length, and the trials of the rows that are asked for."""
     if steps is not None:
         plan = replace(plan, trials=tuple(lasting(trial, steps) for trial in plan.trials))
     if rows is None:
-        return plan
+        return plan, plan.trials
     asked = [row.strip() for row in rows.split(",")]
     known = list(dict.fromkeys(trial.row for trial in plan.trials))
     if missing := [row for row in asked if row not in known]:
         raise InputError("no such rows", seen=", ".join(missing), remedy=f"choose from {', '.join(known)}")
-    return replace(plan, trials=tuple(trial for trial in plan.trials if trial.row in asked))
+    return plan, tuple(trial for trial in plan.trials if trial.row in asked)
+
+
+def _enter(cells: dict[tuple[str, str], Cell], trial: Trial, found: list[Found | None]) -> None:
+    there = [f for f in found if f is not None]
+    if there:
+        values, seconds = tuple(f["value"] for f in there), sum(f["cpu_seconds"] for f in there)
+        cells[trial.row, trial.column] = Cell(values, seconds)
 
 
 def _results(cells: dict[tuple[str, str], Cell]) -> list[dict[str, Any]]:

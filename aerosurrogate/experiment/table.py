@@ -48,8 +48,10 @@ def page(plan: Plan, scale: str, cells: Cells, picture: str) -> str:
     done, planned = len(cells), len({(t.row, t.column) for t in plan.trials})
     seconds = sum(cell.cpu_seconds for cell in cells.values())
     note = f"Scale `{scale}`: {done} of {planned} cells measured"
-    seeds = max((len(cell.values) for cell in cells.values()), default=0)
-    note += f", {seeds} seeds (mean ± half their range)" if seeds > 1 else ", one seed"
+    seeds = {len(cell.values) for cell in cells.values()}
+    many = max(seeds, default=1)
+    note += f", {many} seeds (mean ± half their range)" if many > 1 else ", one seed"
+    note += " where there is a range, else one" if len(seeds) > 1 else ""
     note += f", {seconds / 60:.1f} CPU minutes of training, counted once a cell."
     small = " The paper's figures are those of its own sizes and data, not to be reached here." * scale.startswith(
         "small"

@@ -18,7 +18,7 @@ from aerosurrogate import console
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.evaluate import evaluate, field_errors
-from aerosurrogate.generate import generate
+from aerosurrogate.generate import darcy, generate
 from aerosurrogate.model.registry import alike, find_kind
 from aerosurrogate.recipe import Recipe, read_recipe
 from aerosurrogate.shipped import shipped_files
@@ -57,6 +57,9 @@ class Trial:
     kept: float = 1.0  # part of a case's points that the model is asked at; the others are not there
 
 
+Found = dict[str, float]  # the figure of a trial, `value`, and `cpu_seconds` of its training
+
+
 @dataclass(frozen=True)
 class Workshop:
     """Where an experiment keeps its data and its runs."""
@@ -66,26 +69,45 @@ class Workshop:
     device: str
 
 
-def run(trial: Trial, seed: int, where: Workshop) -> dict[str, float]:
+def run(trial: Trial, seed: int, where: Workshop) -> Found:
     """Train where that is still to be done, and measure: the figure, and CPU seconds of training."""
+    if (before := measured(trial, seed, where)) is not None:
+        return before
     recipe, folder = _place(trial, seed, where)
-    record = folder / "measured.json"
-    known: dict[str, Any] = json.loads(record.read_text()) if record.exists() else {}
+    if trial.source is not None:
+        _make(trial.source, where.data)
+    known = _record(folder)
     if "cpu_seconds" not in known:
         start = time.process_time()
         train(recipe, folder, resume=folder.exists(), device=where.device)
         known = {"cpu_seconds": time.process_time() - start}
-        write_json(record, known)
-    key = f"{trial.split}-{trial.most}-{trial.kept}"
-    if key not in known:
-        known[key] = _measured(trial, Surrogate.load(folder, where.device), Dataset(recipe.data.path))
-        write_json(record, known)
-    return {"value": known[key][trial.figure], "cpu_seconds": known["cpu_seconds"]}
+        write_json(folder / "measured.json", known)
+    known[_key(trial)] = _measured(trial, Surrogate.load(folder, where.device), Dataset(recipe.data.path))
+    write_json(folder / "measured.json", known)
+    return {"value": known[_key(trial)][trial.figure], "cpu_seconds": known["cpu_seconds"]}
+
+
+def measured(trial: Trial, seed: int, where: Workshop) -> Found | None:
+    """What `run` gives where that is known from before."""
+    known = _record(folder_of(trial, seed, where))
+    if (figures := known.get(_key(trial))) is None:
+        return None
+    return {"value": figures[trial.figure], "cpu_seconds": known["cpu_seconds"]}
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    record = folder / "measured.json"
+    return json.loads(record.read_text()) if record.exists() else {}
+
+
+def _key(trial: Trial) -> str:
+    return f"{trial.split}-{trial.most}-{trial.kept}"
 
 
 def _place(trial: Trial, seed: int, where: Workshop) -> tuple[Recipe, Path]:
-    """The recipe of a trial, its data at hand, and its run folder."""
-    recipe = recipe_of(trial, seed, None if trial.source is None else _dataset(trial.source, where.data))
+    """The recipe of a trial and its run folder."""
+    data = None if trial.source is None else (where.data / trial.source.name).resolve()
+    recipe = recipe_of(trial, seed, data)
     return recipe, where.runs / _name(trial, recipe, seed)
 
 
@@ -105,11 +127,14 @@ def recipe_of(trial: Trial, seed: int, data: Path | None) -> Recipe:
     return table.model_validate(dict(recipe) | {"model": model})
 
 
-def _dataset(source: Source, folder: Path) -> Path:
+def _make(source: Source, folder: Path) -> Path:
+    """The data set's folder, its cases solved; those of a coarser grid of Darcy are taken from the usual one."""
+    usual = source.every is not None and source.every % darcy.EVERY == 0
+    finer = _make(replace(source, every=None), folder) if usual else None
     path = folder / source.name
     console.note(f"data: {path}")
-    generate(source.kind, path, count=source.count, every=source.every)
-    return path.resolve()
+    generate(source.kind, path, count=source.count, every=source.every, finer=finer)
+    return path
 
 
 def _name(trial: Trial, recipe: Recipe, seed: int) -> str:

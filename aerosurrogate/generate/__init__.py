@@ -13,7 +13,7 @@ import hashlib
 import importlib
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -54,14 +54,23 @@ class Task:
     every: int | None
     shard: Path
     digest: str
+    finer: Path | None = None
 
 
 def generate(
-    kind: str, out: Path, *, count: int, seed: int = 0, every: int | None = None, jobs: int | None = None
+    kind: str,
+    out: Path,
+    *,
+    count: int,
+    seed: int = 0,
+    every: int | None = None,
+    finer: Path | None = None,
+    jobs: int | None = None,
 ) -> Summary:
     """Solve `count` cases of a kind into the data set folder `out`; what an earlier run solved there is kept.
 
-    `every` keeps every n-th point of Darcy's grid along each axis, 5 of 421 unless said.
+    `every` keeps every n-th point of Darcy's grid along each axis, 5 of 421 unless said; `finer` is a set of the same
+    kind and seed that keeps more points, whose cases need not be solved again.
     """
     if every is not None and kind != "darcy":
         raise InputError("--every thins the grid of darcy alone", seen=f"{kind} --every {every}", remedy="leave it out")
@@ -70,6 +79,7 @@ def generate(
     with alone_in(out):
         _require_same(out, origin, digest)
         tasks, kept = _to_solve(kind, count, seed, every, out, digest)
+        tasks = [replace(task, finer=finer) for task in tasks]
         with console.resumable("the same command goes on from here"):
             entries, failures = _run(tasks, jobs)
         made = len(entries)
@@ -155,7 +165,13 @@ def solve(task: Task) -> tuple[Entries, dict[str, str]]:
     for number, name in zip(task.numbers, names, strict=True):
         rng = np.random.default_rng([task.seed, number])
         try:
-            cases.append(shuffled(source.case(name, rng, task.every), number))
+            if task.finer is not None:
+                from aerosurrogate.generate.darcy import thinned
+
+                case = thinned(Dataset(task.finer).case(name), task.every)
+            else:
+                case = source.case(name, rng, task.every)
+            cases.append(shuffled(case, number))
         except InputError as error:
             failures[name] = str(error)
     extra = {case.name: {"digest": task.digest, "tried": names} for case in cases}

@@ -37,6 +37,15 @@ def case(name: str, rng: np.random.Generator, every: int | None) -> Case:
     return structured(name, a.shape, unit_grid(*a.shape), {"solution": u}, coefficient=a)
 
 
+def thinned(finer: Case, every: int | None) -> Case:
+    """What `case` gives for `every`, from a case that keeps more points."""
+    side = (SIDE - 1) // (every or EVERY) + 1
+    assert finer.grid is not None
+    kept = slice(None, None, (finer.grid[0] - 1) // (side - 1))
+    a, u = (x.reshape(finer.grid)[kept, kept] for x in (finer.features["coefficient"], finer.fields["solution"]))
+    return structured(finer.name, a.shape, unit_grid(*a.shape), {"solution": u}, coefficient=a)
+
+
 def random_field(rng: np.random.Generator, side: int) -> Grid:
     """A sample of N(0, (-Laplace + 9)^-2) on the unit square with zero slope at the rim, (side, side)."""
     k = np.pi * np.arange(side)

@@ -40,4 +40,5 @@ def slice_weights(
         x = model.embedded(points, call)
         for k in range(before):
             x = model.block(k)(x, call.folded[k], None, grid)
+        x = model.block(before).near(x, None, grid)
     return cast(Tensor, model.block(before).begin(x, call.folded[before], None, grid)[0])

@@ -157,6 +157,7 @@ def _step(
     k = len(ready)
     x = features(model, tile, ready, call) if x is None else _finish(model, tile, x, w, k - 1, ready, call)
     if k < model.config.layers:
+        x = model.block(k).near(x, tile.mask, call.grid)
         return x, *model.block(k).begin(x, call.folded[k], tile.mask, call.grid, call.lean)
     z = model.norm(x)
     return model.head(z), None, None if tile.skin is None else skin_sums(z, tile.skin)
@@ -166,7 +167,7 @@ def features(model: "Transolver", tile: Tile, ready: Sequence[Tensor], call: Cal
     """The features [B, n, C] of a tile after the blocks whose tokens are ready, computed from its inputs."""
     x = model.embedded(tile.inputs, call)
     for k in range(len(ready)):
-        x = _finish(model, tile, x, None, k, ready, call)
+        x = _finish(model, tile, model.block(k).near(x, tile.mask, call.grid), None, k, ready, call)
     return x
 
 

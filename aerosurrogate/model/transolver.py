@@ -20,7 +20,7 @@ from typing import Any, Literal, Self, cast
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 from torch import Tensor, nn
 
 from aerosurrogate.errors import InputError
@@ -53,6 +53,9 @@ class TransolverConfig(Options):
     # Add each slice's token to what attention gives it. Attention starts as a plain mean over all tokens, in which what
     # a slice knows alone is lost, and without the residual a run spends its first thousands of steps unlearning that.
     token_residual: bool = False
+    # Structured meshes: side of the square (or cube) of points around it that a point sees ahead of the attention, by a
+    # convolution of each channel for itself; 0 is none. Slices alone learn late what lies near a point.
+    neighbourhood: NonNegativeInt = 0
     # Distances to a reference grid that spans unified_box: instead of the positions; beside the inputs, at the end; or
     # instead of the positions, those of a point's place on the index grid, which spans the unit box.
     unified_pos: Literal["none", "replace", "accompany", "index"] = "none"
@@ -73,6 +76,8 @@ class TransolverConfig(Options):
             raise ValueError(f"temperature_bounds {bounds} must be low, high")
         if self.token_residual and self.attention == "full":
             raise ValueError("token_residual is for slices and squares; full attention has a point's own features")
+        if self.neighbourhood and (self.projection == "pointwise" or self.neighbourhood % 2 == 0):
+            raise ValueError("neighbourhood is an odd number, for projection = conv2d or conv3d")
         if box is not None and self.unified_pos not in ("replace", "accompany"):
             raise ValueError("unified_box is for unified_pos = replace or accompany")
         if box is not None and not all(low < high for low, high in box):
@@ -223,34 +228,52 @@ class PhysicsAttention(nn.Module):
 
     def _project(self, z: Tensor, layer: nn.Module, grid: Grid) -> Tensor:
         """Prepared points [B, n, C] -> features per head [B, n, H, D]."""
-        if not self.pointwise:
-            assert grid is not None
-            image = z.unflatten(1, grid).movedim(-1, 1)  # [B, C, *grid], channels last in memory
-            return layer(image).movedim(1, -1).flatten(1, -2).unflatten(-1, (self.heads, -1))
-        return layer(z).unflatten(-1, (self.heads, -1))
+        features = layer(z) if self.pointwise else on_grid(layer, z, grid)
+        return features.unflatten(-1, (self.heads, -1))
+
+
+def on_grid(convolution: nn.Module, z: Tensor, grid: Grid) -> Tensor:
+    """A convolution of points [B, N, C] of a structured mesh."""
+    assert grid is not None
+    image = z.unflatten(1, grid).movedim(-1, 1)  # [B, C, *grid], channels last in memory
+    return convolution(image).movedim(1, -1).flatten(1, -2)
+
+
+def _convolution(config: TransolverConfig) -> Any:
+    return nn.Conv3d if config.projection == "conv3d" else nn.Conv2d
 
 
 def _projection(config: TransolverConfig) -> Any:  # a linear layer or a convolution
-    kinds = {"pointwise": nn.Linear, "conv2d": nn.Conv2d, "conv3d": nn.Conv3d}
-    options = {} if config.projection == "pointwise" else {"kernel_size": 3, "padding": 1}
-    return kinds[config.projection](config.channels, config.channels, **options)
+    C = config.channels
+    return nn.Linear(C, C) if config.projection == "pointwise" else _convolution(config)(C, C, 3, padding=1)
 
 
 class Block(nn.Module):
     """Physics-Attention, then an MLP on each point. Between `begin` and `finish` the sums over all points are taken.
 
+    What the neighbourhood adds to a point, `near`, comes ahead of both, where there is one.
     `lean` keeps less for the backward pass, see gradients.py.
     """
 
     def __init__(self, config: TransolverConfig, slices: int) -> None:
         super().__init__()
         C = config.channels
+        side = config.neighbourhood
+        self.local = _convolution(config)(C, C, side, padding=side // 2, groups=C) if side else None
         self.attention = PhysicsAttention(config, slices)
         self.norm = nn.LayerNorm(C)
         self.mlp = MLP(C, C * config.mlp_ratio, C, config.activation)
 
+    def near(self, x: Tensor, mask: Tensor | None, grid: Grid) -> Tensor:
+        """The points x [B, N, C] with what they see of their neighbours added."""
+        if self.local is None:
+            return x
+        z = normalised(x) if mask is None else normalised(x) * mask[..., None]
+        return x + on_grid(self.local, z, grid)
+
     def forward(self, x: Tensor, folded: Folded | None, mask: Tensor | None, grid: Grid, lean: bool = False) -> Tensor:
         """The block on all points x [B, N, C] at once."""
+        x = self.near(x, mask, grid)
         w, sums = self.begin(x, folded, mask, grid, lean)
         with full_precision(sums):
             tokens = self.attention.mix(self.attention.project(sums))

@@ -41,8 +41,8 @@ class Experts(nn.Module):
 
     def forward(self, z: Tensor, inputs: Tensor) -> Tensor:
         gates = self.gate(inputs[..., : self.dimensions]).softmax(-1)  # [B, N, experts]
-        answers = torch.stack([expert(z) for expert in self.each], dim=-1)  # [B, N, C, experts]
-        return (answers @ gates[..., None])[..., 0]
+        weighed = [gate * expert(z) for gate, expert in zip(gates.split(1, dim=-1), self.each, strict=True)]
+        return torch.stack(weighed).sum(0)
 
 
 class Gnot(Blocks):

@@ -1,7 +1,10 @@
-"""Which points are near which: the graphs of the graph networks, made anew from the positions in each call."""
+"""Which points are near which: the graphs of the graph networks, made from the positions in each call."""
+
+import functools
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from torch import Tensor
 
@@ -16,8 +19,14 @@ def nearest(positions: Tensor, mask: Tensor | None, count: int) -> Tensor:
         gone = ~mask.cpu().numpy()
         places[gone] = FAR * (1 + np.arange(gone.sum()))[:, None]
     count = min(count, places.shape[1] - 1)
-    found = [cKDTree(case).query(case, count + 1)[1][:, 1:] for case in places]
+    found = [_of_case(case.tobytes(), case.shape, count) for case in places]
     return torch.from_numpy(np.stack(found)).to(positions.device)
+
+
+@functools.lru_cache(maxsize=8)  # all cases of a structured set lie on one grid
+def _of_case(places: bytes, shape: tuple[int, int], count: int) -> NDArray:
+    case = np.frombuffer(places).reshape(shape)
+    return cKDTree(case).query(case, count + 1)[1][:, 1:]
 
 
 def gathered(x: Tensor, index: Tensor) -> Tensor:
