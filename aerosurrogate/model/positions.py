@@ -4,7 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from aerosurrogate.model.interface import Grid
 
@@ -34,6 +34,13 @@ def squares(grid: Grid, like: Tensor) -> Tensor:
     for side, count in zip(grid, counts, strict=True):
         number = number[..., None] * count + torch.arange(side, device=like.device) // SQUARE
     return F.one_hot(number.flatten(), math.prod(counts)).to(like.dtype)
+
+
+def on_grid(convolution: nn.Module, z: Tensor, grid: Grid) -> Tensor:
+    """A convolution over the points [B, N, C] of a structured mesh."""
+    assert grid is not None
+    image = z.unflatten(1, grid).movedim(-1, 1)  # [B, C, *grid], channels last in memory
+    return convolution(image).movedim(1, -1).flatten(1, -2)
 
 
 def time_waves(time: Tensor, channels: int, dtype: torch.dtype) -> Tensor:

@@ -28,7 +28,7 @@ from aerosurrogate.model import tiles
 from aerosurrogate.model.folding import Folded, fold, fold_norm, normalised
 from aerosurrogate.model.gradients import LeanBegin, LeanFinish
 from aerosurrogate.model.interface import MLP, Answer, Grid, Interface, Model, Options, States
-from aerosurrogate.model.positions import at_index_places, distances, squares, time_waves
+from aerosurrogate.model.positions import at_index_places, distances, on_grid, squares, time_waves
 from aerosurrogate.model.precision import exact, full_precision, product_dtype, softmax, sums_of_products
 from aerosurrogate.model.tiles import Call, Tile
 
@@ -50,11 +50,9 @@ class TransolverConfig(Options):
     projection: Literal["pointwise", "conv2d", "conv3d"] = "pointwise"  # for any points, or for structured meshes
     # Among learned slices or, as in the paper's ablations, fixed squares of a structured mesh or all points.
     attention: Literal["slices", "squares", "full"] = "slices"
-    # Add each slice's token to what attention gives it. Attention starts as a plain mean over all tokens, in which what
-    # a slice knows alone is lost, and without the residual a run spends its first thousands of steps unlearning that.
+    # Add each slice's token to what attention gives it, which at the start is a mean over all tokens.
     token_residual: bool = False
-    # Structured meshes: side of the square (or cube) of points around it that a point sees ahead of the attention, by a
-    # convolution of each channel for itself; 0 is none. Slices alone learn late what lies near a point.
+    # Side of the square of a structured mesh that a point sees ahead of attention (depthwise convolution); 0 is none.
     neighbourhood: NonNegativeInt = 0
     # Distances to a reference grid that spans unified_box: instead of the positions; beside the inputs, at the end; or
     # instead of the positions, those of a point's place on the index grid, which spans the unit box.
@@ -232,40 +230,29 @@ class PhysicsAttention(nn.Module):
         return features.unflatten(-1, (self.heads, -1))
 
 
-def on_grid(convolution: nn.Module, z: Tensor, grid: Grid) -> Tensor:
-    """A convolution of points [B, N, C] of a structured mesh."""
-    assert grid is not None
-    image = z.unflatten(1, grid).movedim(-1, 1)  # [B, C, *grid], channels last in memory
-    return convolution(image).movedim(1, -1).flatten(1, -2)
-
-
-def _convolution(config: TransolverConfig) -> Any:
-    return nn.Conv3d if config.projection == "conv3d" else nn.Conv2d
-
-
-def _projection(config: TransolverConfig) -> Any:  # a linear layer or a convolution
-    C = config.channels
-    return nn.Linear(C, C) if config.projection == "pointwise" else _convolution(config)(C, C, 3, padding=1)
+def _projection(config: TransolverConfig, side: int = 3, groups: int = 1) -> Any:  # a linear layer or a convolution
+    C, kinds = config.channels, {"conv2d": nn.Conv2d, "conv3d": nn.Conv3d}
+    if config.projection == "pointwise":
+        return nn.Linear(C, C)
+    return kinds[config.projection](C, C, side, padding=side // 2, groups=groups)
 
 
 class Block(nn.Module):
     """Physics-Attention, then an MLP on each point. Between `begin` and `finish` the sums over all points are taken.
 
-    What the neighbourhood adds to a point, `near`, comes ahead of both, where there is one.
     `lean` keeps less for the backward pass, see gradients.py.
     """
 
     def __init__(self, config: TransolverConfig, slices: int) -> None:
         super().__init__()
         C = config.channels
-        side = config.neighbourhood
-        self.local = _convolution(config)(C, C, side, padding=side // 2, groups=C) if side else None
+        self.local = _projection(config, config.neighbourhood, C) if config.neighbourhood else None
         self.attention = PhysicsAttention(config, slices)
         self.norm = nn.LayerNorm(C)
         self.mlp = MLP(C, C * config.mlp_ratio, C, config.activation)
 
     def near(self, x: Tensor, mask: Tensor | None, grid: Grid) -> Tensor:
-        """The points x [B, N, C] with what they see of their neighbours added."""
+        """The points x [B, N, C] with what they see of their neighbours added, ahead of `begin`."""
         if self.local is None:
             return x
         z = normalised(x) if mask is None else normalised(x) * mask[..., None]
