@@ -64,7 +64,9 @@ def test_the_best_is_found_and_the_path_is_told(boxes, tmp_path):
     assert len(calls(boxes)) == len(found.steps) <= 4
     assert len(set(calls(boxes))) == len(calls(boxes))
     assert found.best[1] >= 0.9 or len(found.steps) == 4
-    assert found.path()[-1].endswith(f"{second} looks best ({found.best[1]:.0%})")
+    assert found.path()[-2].endswith(f"{second} looks best ({found.best[1]:.0%})")
+    spent = "ended: the budget of 4 runs is spent"
+    assert found.path()[-1] == (spent if found.best[1] < 0.9 else f"ended: {found.ended}")
     page = (tmp_path / "study" / "report.html").read_text()
     assert "Path of decisions" in page
     assert found.path()[1].split(":")[0] in page
@@ -94,6 +96,7 @@ def test_a_solver_that_fails_costs_its_design_alone(boxes, tmp_path):
     assert "ended with code 1" in failed.get("a", "ended with code 1")
     assert "left no coefficients" in failed.get("b", "left no coefficients")
     assert failed
+    assert all(any(line.startswith(f"{name} could not be solved") for line in found.path()) for name in failed)
     assert {step.name for step in found.steps} <= {"c", "d", "e"}
     kept = json.loads((tmp_path / "study" / "study.json").read_text())["steps"]
     assert [step["name"] for step in kept] == [step.name for step in found.steps]
