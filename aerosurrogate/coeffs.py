@@ -156,7 +156,7 @@ class Ranking:
         flat = self.designs[of[0]["file"]].body.dimension == 2
         lines: list[dict[str, str]] = []
         for r in of:
-            line = {"design": r["name"], "#": ranks(r), "Cd": interval(r, "cd")}
+            line = {"design": r["name"]} | ({} if stranger(r) else {"#": ranks(r)}) | {"Cd": interval(r, "cd")}
             if true:
                 known = true.get(r["name"])
                 line["Cd true"] = f"{known:.4f}" if known else "-"

@@ -72,7 +72,7 @@ def few(names: Iterable[str], most: int = 10) -> str:
 def left_out(reasons: Mapping[str, str], most: int = 10) -> None:
     """Warn of files that could not be used, each with its reason; beyond the first ones only how many."""
     for file in list(reasons)[:most]:
-        warn(f"{file} left out: {reasons[file]}")
+        warn(f"{file} left out: {reasons[file].removeprefix(f'{file}: ')}")
     if len(reasons) > most:
         warn(f"and {len(reasons) - most} more, {len(reasons)} in all; --json names them with their reasons")
 

@@ -129,7 +129,7 @@ class Predictor:
     def read(self, file: str, stream: StreamOptions) -> Body:
         """A shape in its axes, over its ground; of the stream no more than that counts."""
         surface = read_surface(file, stream.units)
-        if stream.units is None and (doubt := units_doubt(surface.length)):
+        if stream.units is None and (doubt := units_doubt(surface.length, surface.dimension)):
             raise InputError(f"{file}: {doubt}")
         if stream.symmetry is None and len(edges := open_edges(surface)):
             surface.notes.append(f"the surface is open along {len(edges)} edges; inside and outside by winding number")

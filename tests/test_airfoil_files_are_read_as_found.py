@@ -43,6 +43,8 @@ FORMS = {
     "sides from the tail": lines(UPPER) + "\n" + lines(LOWER[::-1]),
     "gap at the nose": lines(UPPER) + "\n" + lines(LOWER),
     "csv": "x,y\n" + lines(AROUND, "{:.7f},{:.7f}"),
+    "decimal commas": "x;y\n" + lines(AROUND, "{:.7f};{:.7f}").replace(".", ","),
+    "decimal commas, spaces": "NACA 4412\n" + lines(AROUND).replace(".", ","),
     "csv by names": "point;y/c;x/c\n" + "".join(f"{i};{y:.7f};{x:.7f}\n" for i, (x, y) in enumerate(AROUND)),
     "numbered": "NACA 4412\n" + "".join(f"{i} {x:.7f} {y:.7f}\n" for i, (x, y) in enumerate(AROUND, 1)),
     "in space": "NACA 4412\n" + lines(AROUND, "{:.7f} {:.7f} 0.0"),

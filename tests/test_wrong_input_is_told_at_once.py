@@ -20,6 +20,7 @@ from aerosurrogate.decision.known import read_known
 from aerosurrogate.devices import choose_device
 from aerosurrogate.errors import InputError
 from aerosurrogate.evaluate import evaluate, field_errors
+from aerosurrogate.mesh.coordinates import write_section
 from aerosurrogate.mesh.load import load
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.predict import Wanted, predict
@@ -162,3 +163,11 @@ def test_data_that_hold_less_than_a_model_answers_measure_what_they_hold() -> No
     both = (field_errors(small_surrogate(2), one, case.fields) for one in (less, case))
     assert set(next(both)) == {"p_surface", "p_volume"}
     assert {"p_surface", "U_volume"} < set(next(both))
+
+
+def test_units_are_guessed_by_what_a_shape_is_and_files_named_once(tmp_path: Path) -> None:
+    write_section(100 * read_surface("naca2412").points, tmp_path / "percent.dat", "in per cent of the chord")
+    (tmp_path / "bad.stl").write_text("no")
+    result = CliRunner().invoke(app, ["coeffs", "naca2412", str(tmp_path / "percent.dat"), str(tmp_path / "bad.stl")])
+    assert "pass --units cm" in result.output.replace("\n", " ")
+    assert result.output.count(str(tmp_path / "bad.stl")) == 1

@@ -166,7 +166,7 @@ def examine(mesh: str | Path, units: str | None = None, patch: str | None = None
 def _say(report: Report, sizes: Floats, loose: int, units: str | None) -> None:
     """Findings and repairs in words."""
     small = int(np.sum(sizes <= SMALL * report.length))
-    if units is None and (doubt := units_doubt(report.length)):
+    if units is None and (doubt := units_doubt(report.length, report.dimension)):
         report.findings.append(doubt)
     if len(sizes) > small:
         report.findings.append(

@@ -28,6 +28,7 @@ NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?"
 ROW = re.compile(rf"\s*\(?({NUMBER})(?:[\s,;]+({NUMBER}))(?:[\s,;]+({NUMBER}))?(?:[\s,;]+({NUMBER}))?[\s,;)]*")
 POINT = re.compile(rf"\s*({NUMBER})[\s,;]+({NUMBER})\s+\D.*")  # a remark behind a pair
 BROKEN = re.compile(rf"\s*(?:{NUMBER}|nan|inf)\b", re.IGNORECASE)
+DECIMAL_COMMA = re.compile(r"\s*-?\d*,\d+\s*[;\s]\s*-?\d*,\d+\s*")  # as spreadsheets of half of Europe write a pair
 COMMENT = re.compile(r"\s*(?:#|!|%|//).*")
 # Tecplot's meshes end in .dat too: their zones have cells.
 CELLS = re.compile(r"^\s*ZONE\b.*\b(?:E\s*=|ELEMENTS\s*=|ZONETYPE\s*=\s*FE)", re.MULTILINE | re.IGNORECASE | re.DOTALL)
@@ -89,6 +90,8 @@ def _blocks(path: Path) -> list[Block]:
     header: list[str] = []
     for number, line in enumerate(path.read_text(encoding="utf-8-sig", errors="replace").splitlines(), 1):
         text = COMMENT.sub("", line)
+        if DECIMAL_COMMA.fullmatch(text):
+            text = text.replace(",", ".")
         if (match := ROW.fullmatch(text)) or ("." in text and (match := POINT.fullmatch(text))):
             row = [float(word.lower().replace("d", "e")) for word in match.groups() if word is not None]
             if runs[-1] and len(runs[-1][-1]) != len(row):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "ft": 0.3048}
 PLAUSIBLE = (0.05, 50.0)  # m: lengths of vehicles and wings, models of them included
-USUAL = 3.0  # m: among units that would make a length plausible, the likeliest comes nearest to this
+USUAL = {2: 1.0, 3: 3.0}  # m, a chord, a body: of units that make a length plausible the likeliest comes nearest to it
 MERGE = 1e-9  # of the length: points closer than this are one
 DEGENERATE = 1e-14  # of the length squared: faces smaller than this are none
 SURFACE_CELLS = (5, 6, 7, 8, 9, 22, 23, 28, 34)  # VTK's triangles, strips, polygons, quads, and quadratic ones
@@ -41,7 +41,7 @@ def read_surface(path: str | Path, units: str | None = None, patch: str | None =
     surface, turned = outward(surface)
     if turned.any():
         surface.notes.append(f"{turned.sum():,} of {len(turned):,} faces turned outward")
-    if units is None and (doubt := units_doubt(surface.length)):
+    if units is None and (doubt := units_doubt(surface.length, surface.dimension)):
         surface.notes.append(doubt)
     return surface
 
@@ -56,11 +56,11 @@ def read_as_it_is(path: str | Path, units: str | None = None, patch: str | None 
     return surface
 
 
-def units_doubt(length: float) -> str | None:
+def units_doubt(length: float, dimension: int = 3) -> str | None:
     """A message for lengths (m) that are absurd for a vehicle or a wing, naming the option that would mend them."""
     if PLAUSIBLE[0] <= length <= PLAUSIBLE[1]:
         return None
-    best = likely_units([length])
+    best = likely_units([length], dimension)
     if best is None:
         return f"a length of {length:.3g} m is absurd for a vehicle or a wing, and no units would mend it"
     return (
@@ -69,14 +69,14 @@ def units_doubt(length: float) -> str | None:
     )
 
 
-def likely_units(lengths: Sequence[float]) -> str | None:
-    """The units under which all lengths, in a file's own, are plausible, and the usual one comes nearest to 3 m."""
+def likely_units(lengths: Sequence[float], dimension: int = 3) -> str | None:
+    """The units under which all lengths, in a file's own, are plausible, and the middle one comes nearest to usual."""
     low, high = PLAUSIBLE
     fitting = {name: scale for name, scale in UNITS.items() if all(low <= x * scale <= high for x in lengths)}
     usual = float(np.median(lengths))
     if "m" in fitting or not fitting:
         return "m" if fitting else None
-    return min(fitting, key=lambda name: abs(math.log(usual * fitting[name] / USUAL)))
+    return min(fitting, key=lambda name: abs(math.log(usual * fitting[name] / USUAL[dimension])))
 
 
 def curve_surface(curve: Floats, name: str, path: Path | None = None) -> Surface:

@@ -281,6 +281,8 @@ def _tables(ranking: Ranking, rows: Sequence[dict[str, Any]], pictures: dict[str
 
 def _table(rows: Sequence[dict[str, Any]], pictures: dict[str, list[str]], title: str) -> str:
     columns = [c for c in COLUMNS if any(r.get(c.key) is not None for r in rows)]
+    if stranger(cast(Row, rows[0])):  # places are for those that can be compared
+        columns = [c for c in columns if c.key != "rank"]
     columns = [c for c in columns if c.key not in STREAM or len({c.text.format(r[c.key]) for r in rows}) > 1]
     heads = [
         f"<th data-key={c.key} tabindex=0 title='{_quoted(c.help)}'{_folded(c)}>{c.title}"
@@ -288,13 +290,14 @@ def _table(rows: Sequence[dict[str, Any]], pictures: dict[str, list[str]], title
         for c in columns
     ]
     views = "front, rear" if len(pictures[rows[0]["file"]]) == 2 else "along the chord"
-    heads.insert(2, f"<th>C<sub>p</sub><small>{views}</small></th>")
+    after = [c.key for c in columns].index("name") + 1
+    heads.insert(after, f"<th>C<sub>p</sub><small>{views}</small></th>")
     lines = []
     for row in rows:
         cells = [_cell(row, c) for c in columns]
         images = "".join(f"<img src='{image}' alt='{_quoted(row['name'])}'>" for image in pictures[row["file"]])
         buttons = "<button data-pane=0>view</button> <button data-pane=1>beside</button>"
-        cells.insert(2, f"<td class=pictures>{images}<br>{buttons}</td>")
+        cells.insert(after, f"<td class=pictures>{images}<br>{buttons}</td>")
         mark = row["trust"] or "unknown"
         lines.append(f"<tr data-file='{_quoted(row['file'])}' data-trust={mark}>{''.join(cells)}</tr>")
     title = f"<h2>{title[0].upper()}{title[1:]}</h2>" if title else ""
