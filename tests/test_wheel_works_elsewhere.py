@@ -52,8 +52,11 @@ def test_models_recipes_and_types_are_inside(installed, tmp_path):
 
 
 def test_a_shape_is_ranked_from_the_wheel(installed, tmp_path):
-    answer = run(installed, tmp_path, "coeffs", str(ROOT / "sample_meshes" / "naca_2412.dat"), "--json")
+    page = tmp_path / "ranking.html"  # styles and scripts come from the wheel too
+    shape = str(ROOT / "sample_meshes" / "naca_2412.dat")
+    answer = run(installed, tmp_path, "coeffs", shape, "--json", "--report", str(page))
     assert answer.returncode == 0, answer.stderr
+    assert page.stat().st_size > 10_000
     assert json.loads(answer.stdout)["designs"][0]["model"] == "airfoil"
 
 
