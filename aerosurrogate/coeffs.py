@@ -200,7 +200,9 @@ def change(row: Row) -> str:
     counts, low, high = row["cd_counts"], row["cd_counts_low"], row["cd_counts_high"]
     if counts is None or low is None or high is None:
         return "-"
-    return f"{counts:+.0f}" if low == high else f"{counts:+.0f} ± {(high - low) / 2:.0f}"
+    half = (high - low) / 2
+    digits = 0 if half == 0 or max(abs(counts), half) > 3 else 1  # a section's drag is some counts altogether
+    return f"{counts:+.{digits}f}" if low == high else f"{counts:+.{digits}f} ± {half:.{digits}f}"
 
 
 def coeffs(

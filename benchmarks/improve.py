@@ -63,12 +63,12 @@ draws of points that no step has seen. Solved: RANS of both on one mesh (bodies)
         name, digest = r["model"]
         solved = r["verified"]
         said = (
-            f"{solved['before']['cd']:.4f} -> {solved['after']['cd']:.4f} | {solved['gain']:+.1%}"
+            f"{solved['before']['cd']:.5f} -> {solved['after']['cd']:.5f} | {solved['gain']:+.1%}"
             if isinstance(solved, dict)
             else f"not solved: {solved} | -"
         )
         text += (
-            f"| {shape} | {r['before']:.4f} -> {r['after']:.4f} | {r['after'] / r['before'] - 1:+.1%} | "
+            f"| {shape} | {r['before']:.5f} -> {r['after']:.5f} | {r['after'] / r['before'] - 1:+.1%} | "
             f"{r['chance_better']:.0%} | {said} | {1000 * r['steps'][-1]['moved']:.0f} mm | {len(r['steps'])} | "
             f"`{name}` {digest}, {r['date']} |\n"
         )

@@ -9,7 +9,7 @@ shape: `--verify` solves both.
 import html
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.write import WRITABLE, write_mesh
 from aerosurrogate.predict import Predictor
 from aerosurrogate.sensitivity import require_closed, require_head
+
+if TYPE_CHECKING:
+    from aerosurrogate.viz.source import Source
 
 Floats = NDArray[np.float64]
 KEPT = {2: ("volume", "thickness"), 3: ("volume", "length", "wheels", "area")}
@@ -78,9 +81,10 @@ class Improvement:
         rows = {row["file"]: row for row in self.ranking.rows}
         first, last = (rows[flow.body.file] for flow in self.flows)
         flat = self.flows[0].body.dimension == 2
+        digits = 4 if abs(before) > 0.1 else 6
         lines = [
-            f"{self.of} {before:.4f} -> {after:.4f} ({_change(before, after)}) in {len(self.steps)} steps, "
-            f"the skin moved by {self.steps[-1].moved * 1000:.0f} mm at most",
+            f"{self.of} {before:.{digits}f} -> {after:.{digits}f} ({_change(before, after)}), "
+            f"steps {len(self.steps)}, the skin moved by {self.steps[-1].moved * 1000:.0f} mm at most",
             f"the chance that it is truly better: {percent(self.chance)}",
             f"Cd {interval(first, 'cd')} -> {interval(last, 'cd')}, Cl {first['cl']:.4f} -> {last['cl']:.4f}, "
             + (f"angle {first['alpha']:.3f} -> {last['alpha']:.3f} degrees, " if flat else "")
@@ -91,7 +95,8 @@ class Improvement:
         if isinstance(self.solved, Solved):
             a, b = self.solved.before, self.solved.after
             lines.append(
-                f"solved by OpenFOAM on one mesh: Cd {a['cd']:.4f} -> {b['cd']:.4f} ({self.solved.gain:+.1%}), "
+                f"solved by OpenFOAM, {'at one lift' if flat else 'on one mesh'}: "
+                f"Cd {a['cd']:.{digits}f} -> {b['cd']:.{digits}f} ({self.solved.gain:+.1%}), "
                 f"Cl {a['cl']:.4f} -> {b['cl']:.4f}"
             )
         elif self.solved:
@@ -287,14 +292,29 @@ def _write_shape(surface: Surface, path: Path, metres: float) -> None:
 
 def _write_page(result: Improvement, path: Path) -> None:
     from aerosurrogate.report.page import write_report
+    from aerosurrogate.viz.page import embedded, field_figures
 
     said = "".join(f"<li>{html.escape(line)}</li>" for line in result.lines())
+    moved = "".join(embedded(figure, library=False) for figure in field_figures(_movement(result.flows[1])))
     head = f"<tr><th>step</th><th>{result.of}</th><th>moved, mm</th><th>trust score</th></tr>"
     rows = "".join(
         f"<tr><td>{s.number}</td><td>{s.value:.4f}</td><td>{1000 * s.moved:.1f}</td>"
         f"<td>{'-' if s.trust is None else f'{s.trust:.2f}'}</td></tr>"
         for s in result.steps
     )
-    opening = f"<h2>Before and after</h2><ul>{said}</ul><h2>Steps</h2><table>{head}{rows}</table>"
+    steps = f"<details><summary>Steps</summary><table style='width: auto'>{head}{rows}</table></details>"
+    opening = (
+        f"<h2>Before and after</h2><ul>{said}</ul>{steps}<h2>Where the skin moved</h2>{moved}<h2>Both designs</h2>"
+    )
     write_report(result.ranking, path, opening=opening)
     result.written.append(path)
+
+
+def _movement(flow: FlowFields) -> "Source":
+    """How far the better shape's skin has moved outward."""
+    from aerosurrogate.viz.source import Source
+
+    surface = flow.body.surface
+    outward = np.sum((surface.points - surface.point_data["start"]) * surface.point_normals, axis=1)
+    by_face = 1000 * outward[surface.cells].mean(axis=1)
+    return Source(flow.body.name, surface, flow.body.wind_axes(flow.conditions), "moved outward", "mm", by_face)
