@@ -26,8 +26,8 @@ def choose_device(name: str) -> torch.device:
 
 
 def device_of_process(device: torch.device) -> torch.device:
-    """Of the GPUs of a machine, the one that belongs to this process of a torchrun launch."""
-    if device.type != "cuda" or device.index is not None:
+    """Of the GPUs of a machine, the one that belongs to this process of a torchrun launch; without one, as it is."""
+    if device.type != "cuda" or device.index is not None or "LOCAL_RANK" not in os.environ:
         return device
     own = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(own)

@@ -48,15 +48,6 @@ def threads_each(at_once: int) -> int:
     return max(1, min(cores() // at_once, int(said) if said.isdecimal() else cores()))
 
 
-def own_device(device: str) -> str:
-    """Of the GPUs of a machine, the one that belongs to this process of a launch."""
-    import torch
-
-    if device in ("auto", "cuda") and "LOCAL_RANK" in os.environ and torch.cuda.is_available():
-        return f"cuda:{os.environ['LOCAL_RANK']}"
-    return device
-
-
 def each(
     files: Sequence[str], work: Callable[[str], Answer], title: str, jobs: int | None = None
 ) -> tuple[dict[str, Answer], dict[str, str]]:

@@ -29,7 +29,7 @@ from aerosurrogate.mesh.read import UNITS, read_surface, units_doubt
 from aerosurrogate.mesh.surface import Surface, in_space
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.model_frame import in_place, known_stream, sample, skin_places, usual_stream, what_the_model_cannot
-from aerosurrogate.parallel import each, own_device, refuse_all, threads_each, workers
+from aerosurrogate.parallel import each, refuse_all, threads_each, workers
 from aerosurrogate.trust import familiarity, intervals
 
 if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
@@ -104,6 +104,7 @@ class Predictor:
         """The model for shapes of that dimension, loaded when it is first asked for."""
         import torch
 
+        from aerosurrogate.devices import choose_device, device_of_process
         from aerosurrogate.surrogate import Surrogate
 
         name = self.model or MODELS[dimension]
@@ -111,7 +112,7 @@ class Predictor:
             if name not in self._loaded:
                 if self.threads is not None:
                     torch.set_num_threads(self.threads)
-                self._loaded[name] = Surrogate.load(name, own_device(self.device))
+                self._loaded[name] = Surrogate.load(name, str(device_of_process(choose_device(self.device))))
         found = self._loaded[name]
         if found.dimensions != dimension:
             remedy = f"leave --model out, or give one for {dimension} dimensions"

@@ -180,3 +180,13 @@ def test_exports_for_any_number_of_points():
     number = torch.export.Dim("number", min=2)
     program = torch.export.export(model, (points(60),), dynamic_shapes={"inputs": {1: number}})
     torch.testing.assert_close(program.module()(points(77)), model(points(77)), atol=1e-5, rtol=1e-5)
+
+
+def test_a_device_that_was_named_stays_and_one_alone_has_no_launch(monkeypatch):
+    from aerosurrogate.devices import device_of_process
+
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    for named in ("cpu", "cuda:1"):
+        assert device_of_process(torch.device(named)) == torch.device(named)
+    monkeypatch.delenv("LOCAL_RANK")
+    assert device_of_process(torch.device("cuda")) == torch.device("cuda")
