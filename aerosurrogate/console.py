@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-_err = Console(stderr=True, highlight=False, soft_wrap=True)
-_out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)  # a pipe has no width to fold at
+_err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)  # 1:x:2 is no cross
+_out = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 160)  # a pipe folds nothing
 _log = logging.getLogger("aerosurrogate")
 _log.addHandler(logging.NullHandler())  # silent unless whoever imports us asks to hear
 _on_command_line = False

@@ -121,6 +121,9 @@ def test_curves_and_csv_from_the_shell(folder, tmp_path):
     lines = list(csv.DictReader(table.read_text().splitlines()))
     assert {"alpha", "Re", "CL", "CD", "CDp", "CM"} <= set(lines[0])
     assert [float(line["CL"]) for line in lines] == pytest.approx([row["cl"] for row in rows], rel=1e-6)
+    for line, row in zip(lines, rows, strict=True):  # the part that is the pressure's, of the drag beside it
+        part = row["cd_pressure"] / row["cd_integrated"] * row["cd"] if row["cd_integrated"] > 0 else row["cd_pressure"]
+        assert float(line["CDp"]) == pytest.approx(part, rel=1e-5)
     text = page.read_text()
     assert text.count("Plotly.newPlot") == 5
     assert "angle of attack" in text
@@ -129,6 +132,7 @@ def test_curves_and_csv_from_the_shell(folder, tmp_path):
     assert np.ptp(pixels, axis=2).max() > 60
     for wrong, words in (
         (["--alpha", "4:2:1"], "empty"),
+        (["--alpha", "1:x:2"], "1:x:2"),
         (["--reference", str(table)], "one state"),
         (["--report", str(tmp_path / "polar.pdf")], ".png"),
     ):

@@ -27,6 +27,12 @@ CSV = {  # our names by those that the users of polars know
 _WORDS = {"alpha": "{:g}°", "reynolds": "Re {:.3g}", "speed": "{:g} m/s"}
 
 
+def pressure_part(row: Row) -> float:
+    """The pressure's part of the drag coefficient, where that is a model's own: in proportion, as integrated."""
+    whole = row["cd_integrated"]
+    return row["cd_pressure"] * (row["cd"] / whole if whole > 0 else 1.0)
+
+
 def _plain(value: Any) -> Any:
     return f"{value:.7g}" if isinstance(value, float) else value
 
@@ -47,7 +53,8 @@ class Polars:
         lines = io.StringIO()
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(CSV)
-        writer.writerows([_plain(column(row, key)) for key in CSV.values()] for row in self.rows)
+        rows = [{**row, "cd_pressure": pressure_part(row)} for row in self.rows]
+        writer.writerows([_plain(row[key]) for key in CSV.values()] for row in rows)
         return lines.getvalue()
 
     def show(self, *, table: bool = True, notes: bool = False) -> None:
