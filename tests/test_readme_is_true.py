@@ -43,7 +43,7 @@ def test_readme_commands_run_in_order_as_they_stand(folder):
         command, _, mark = line.partition("  # ")
         # What needs data has none here; what needs the solver does not find it, whether it is installed or not.
         path = bin if mark.startswith("needs") else f"{bin}{os.pathsep}{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path}
+        environment = {**os.environ, "PATH": path, "COLUMNS": "140"}
         result = subprocess.run(
             command, shell=True, cwd=folder, capture_output=True, text=True, timeout=300, env=environment
         )
@@ -53,6 +53,15 @@ def test_readme_commands_run_in_order_as_they_stand(folder):
             assert "To fix it" in result.stderr
         else:
             assert result.returncode == 0, f"{command}\n{result.stderr}"
+        if command == COMMANDS[0]:  # the table that stands below it
+            shown = [row for row in README.splitlines() if row.startswith("│ ") and "design" not in row]
+            printed = [row for row in result.stdout.splitlines() if row.startswith("│ ")]
+            assert len(shown) >= 4
+            for one, other in zip(shown, printed, strict=False):
+                assert one.split()[1] == other.split()[1]
+                for digits, near in ((r"-?\d+\.\d+", 0.002), (r"(?<![\d.])-?\d+(?![\d.])", 2)):  # machines round apart
+                    numbers = [[float(n) for n in re.findall(digits, row.split("│", 2)[2])] for row in (one, other)]
+                    assert numbers[0] == pytest.approx(numbers[1], abs=near), f"{one}\n{other}"
 
 
 def test_the_snippet_in_python_runs_as_it_stands(folder):
