@@ -8,7 +8,7 @@ from aerosurrogate.data.store import Dataset
 from aerosurrogate.experiment import efficiency, experiment
 from aerosurrogate.experiment.plans import OURS, PAPER, PLANS, Plan
 from aerosurrogate.experiment.table import Cell, page
-from aerosurrogate.experiment.trial import Source, Trial, bare, recipe_of
+from aerosurrogate.experiment.trial import Source, Trial, Workshop, bare, measured, recipe_of, run
 from aerosurrogate.generate import KINDS
 from aerosurrogate.model.interface import Interface
 from aerosurrogate.model.registry import find_kind
@@ -82,6 +82,24 @@ def test_a_table_is_filled_once(tmp_path, monkeypatch) -> None:
     model = next(run for run in runs if "transolver" in run.name)
     figures = bare(Surrogate.load(model, "cpu"), dataset, dataset.names("test"))
     assert figures["stress"] == pytest.approx(values[PAPER, "whole"], rel=1e-4)
+
+
+def test_an_interrupted_training_costs_what_its_parts_do(tmp_path, monkeypatch) -> None:
+    def interrupted(recipe, folder, **options) -> None:
+        folder.mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    trial, where = Trial("a", "x", "naca_rans", "p_surface"), Workshop(tmp_path / "data", tmp_path / "runs", "cpu")
+    ticks = iter([10.0, 17.0, 20.0, 25.0])
+    monkeypatch.setattr("aerosurrogate.experiment.trial.time.process_time", lambda: next(ticks))
+    monkeypatch.setattr("aerosurrogate.experiment.trial.train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(trial, 0, where)
+    monkeypatch.setattr("aerosurrogate.experiment.trial.train", lambda *arguments, resume, device: resume or 1 / 0)
+    monkeypatch.setattr("aerosurrogate.experiment.trial.Surrogate.load", lambda *arguments: None)
+    monkeypatch.setattr("aerosurrogate.experiment.trial._measured", lambda *arguments: {"p_surface": 0.5})
+    assert run(trial, 0, where) == {"value": 0.5, "cpu_seconds": 12.0}
+    assert measured(trial, 0, where) == {"value": 0.5, "cpu_seconds": 12.0}
 
 
 def test_seeds_and_gaps_show() -> None:

@@ -78,10 +78,14 @@ def run(trial: Trial, seed: int, where: Workshop) -> Found:
         _make(trial.source, where.data)
     known = _record(folder)
     if "cpu_seconds" not in known:
-        start = time.process_time()
-        train(recipe, folder, resume=folder.exists(), device=where.device)
-        known = {"cpu_seconds": time.process_time() - start}
-        write_json(folder / "measured.json", known)
+        start, cost = time.process_time() - known.get("spent", 0.0), "spent"
+        try:
+            train(recipe, folder, resume=folder.exists(), device=where.device)
+            cost = "cpu_seconds"
+        finally:  # an interrupted training goes on another time, and costs what all its parts do
+            if folder.exists():
+                write_json(folder / "measured.json", {cost: time.process_time() - start})
+        known = _record(folder)
     known[_key(trial)] = _measured(trial, Surrogate.load(folder, where.device), Dataset(recipe.data.path))
     write_json(folder / "measured.json", known)
     return {"value": known[_key(trial)][trial.figure], "cpu_seconds": known["cpu_seconds"]}
