@@ -135,7 +135,7 @@ def draw(
         if form == ".png":
             return save_picture(slices.case_figure(held, layer), out)
         layers = range(1, slices.layers_of(held) + 1) if layer is None else [layer]
-        frames = [moving.frame(slices.case_figure(held, number)) for number in layers]
+        frames = [moving.frame(slices.case_figure(held, number), titled=False) for number in layers]
         title = f"{held.case.name}: learned slices"
         return moving.write_page(frames, [f"layer {number}" for number in layers], title, out)
     view = shown(held, field)
@@ -145,7 +145,7 @@ def draw(
         return write_text(out, page.error(body) if kind == "error" else page.field(body.predicted))
     scales = view.scales()
     steps = view.steps[:: -(-len(view.steps) // FILM)]
-    frames = [moving.frame(moment(view, step, kind, scales)) for step in steps]
+    frames = [moving.frame(moment(view, step, kind, scales), titled=films) for step in steps]
     if form == ".html":
         return moving.write_page(frames, [f"time {step + 1}" for step in steps], view.title, out)
     return moving.write_gif(frames, out) if form == ".gif" else moving.write_mp4(frames, out)

@@ -21,9 +21,11 @@ DPI = 80
 Image = NDArray[np.uint8]
 
 
-def frame(figure: Figure) -> Image:
-    """A figure as (height, width, 3), sides even as video wants them."""
+def frame(figure: Figure, *, titled: bool = True) -> Image:
+    """A figure as (height, width, 3), sides even as video wants them; without its title for pages, which say it."""
     figure.set_dpi(DPI)
+    if not titled:
+        figure.suptitle("")
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     pixels = np.asarray(canvas.buffer_rgba())[..., :3]
@@ -69,7 +71,8 @@ def write_page(frames: Sequence[Image], names: Sequence[str], title: str, out: P
     write_text(
         out,
         f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title><link rel="icon" href="data:,">
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title><link rel="icon" href="data:,">
 <style>body{{font:15px/1.45 system-ui,sans-serif;margin:1.2em;color:#222}}h1{{font-size:1.15em;font-weight:600}}
 img{{max-width:100%}}input{{width:min(40em,60%);vertical-align:middle}}[hidden]{{display:none}}</style></head>
 <body><h1>{html.escape(title)}</h1>

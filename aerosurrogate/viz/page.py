@@ -274,7 +274,7 @@ def _staged(figure: Any, source: Source) -> Any:
 def _camera(source: Source, view: str) -> dict[str, Any]:
     axes = source.axes
     share = np.array(VIEWS[view]) / np.linalg.norm(VIEWS[view])
-    eye = (2.1 if view in ("front", "rear") else 1.9) * (share @ np.stack([axes.flow, axes.side, axes.up]))
+    eye = (2.3 if view in ("front", "rear") else 1.9) * (share @ np.stack([axes.flow, axes.side, axes.up]))
     up = {"top": axes.side, "underbody": -axes.side}.get(view, axes.up)
     named = {"eye": eye, "up": up, "center": np.zeros(3)}
     return {key: dict(zip("xyz", vector.tolist(), strict=True)) for key, vector in named.items()}

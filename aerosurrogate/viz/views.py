@@ -57,7 +57,9 @@ def colour_bar(figure: Any, scale: Scale, label: str, where: Any, *, horizontal:
     shades = ScalarMappable(Normalize(scale.low, scale.high), scale.map)
     place = {"location": "bottom", "aspect": 45, "shrink": 0.7} if horizontal else {"location": "right", "shrink": 0.85}
     beyond = "max" if scale.low == 0 else "both"
-    figure.colorbar(shades, ax=where, label=label, extend=beyond, pad=0.02, **place)
+    bar = figure.colorbar(shades, ax=where, label=label, extend=beyond, pad=0.02, **place)
+    if horizontal and len(where) <= 2:  # of a narrow one the numbers would run into each other
+        bar.ax.locator_params(nbins=4)
 
 
 def picture(axes: Any, image: NDArray, title: str = "") -> None:
