@@ -51,10 +51,10 @@ class Held:
         if self.model.trust is None or self.model.calibration is None:
             raise SystemExit(f"{name}: too few held-out cases were there to fit intervals to")
         self.known, self.calibration = self.model.trust, self.model.calibration
-        run = Path(name) / "recipe.toml"
-        recipe = read_recipe(run if run.is_file() else ROOT / self.model.card["recipe"])
+        run = Path(name) if (Path(name) / "recipe.toml").is_file() else None
+        recipe = read_recipe(run / "recipe.toml" if run else ROOT / self.model.card["recipe"])
         routes = self.model.card["routes"]
-        measured = measure(self.model, recipe, with_beside=False)
+        measured = measure(self.model, recipe, run, with_beside=False)
         self.training = measured.training.errors(routes)
         self.sample, rows = measured.held_out.errors(routes), measured.held_out.rows
         self.ratio = np.array([row["area_over_silhouette"] for row in rows])

@@ -7,9 +7,14 @@ folder, from where `--model airfoil` finds it.
 
     python -m aerosurrogate.training.publish airfoil
 
-fits trust and intervals of the published model anew, from the same cases, and measures it again; its weights stay.
+fits trust and intervals of the published model anew, from the same cases, and measures it again; its weights stay. It
+holds as long as the recipe's data sets are those that the model was trained with: cases that were added since may have
+moved between training and validation. Do the intervals hold and the chances come true?
+
+    python benchmarks/calibration.py airfoil
 """
 
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +22,7 @@ from typing import Any
 
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
-from aerosurrogate.evaluate import Evaluation, calibrate, evaluate
+from aerosurrogate.evaluate import Evaluation, best_routes, calibrate, evaluate
 from aerosurrogate.models import models
 from aerosurrogate.recipe import Recipe, read_recipe
 from aerosurrogate.surrogate import Surrogate, models_folder
@@ -34,7 +39,7 @@ def publish(run: Path, name: str) -> Path:
         raise InputError("the run has not ended yet", seen=run, remedy="let it end, or go on with --resume")
     if surrogate.card["trained"]["start"]:
         surrogate.card["trained"]["start"] = "an earlier run of the same recipe on fewer cases"
-    test = _calibrate(surrogate, recipe)
+    test = _calibrate(surrogate, recipe, run)
     test.show()
     surrogate.card["data"] |= {"test": len(test.rows)}
     surrogate.card |= {"test": test.figures, "test_intervals": test.intervals}
@@ -62,10 +67,18 @@ class Measured:
         return self.validation.with_cases(self.test)
 
 
-def measure(surrogate: Surrogate, recipe: Recipe, *, with_beside: bool = True) -> Measured:
-    """Evaluate a model on the cases of its recipe; those of sets beside the first are many and can be left out."""
+def measure(surrogate: Surrogate, recipe: Recipe, run: Path | None = None, *, with_beside: bool = True) -> Measured:
+    """Evaluate a model on the cases of its recipe; those of sets beside the first are many and can be left out.
+
+    Which cases trained and which validated is read from the run's folder: the data set may have grown since. Without
+    one they are divided as the run would have done it.
+    """
     data, first = recipe.data, Dataset(recipe.data.path)
-    train, validation = divide(first, data, recipe.training.seed)
+    if run is not None and (kept := run / "cases.json").is_file():
+        names = json.loads(kept.read_text(encoding="utf-8"))
+        train, validation = ([n for n in names[part] if n in first.manifest.cases] for part in ("train", "validation"))
+    else:
+        train, validation = divide(first, data, recipe.training.seed)
     beside = Evaluation([])
     for path in data.beside if with_beside else ():
         other = Dataset(path)
@@ -78,14 +91,17 @@ def measure(surrogate: Surrogate, recipe: Recipe, *, with_beside: bool = True) -
     )
 
 
-def _calibrate(surrogate: Surrogate, recipe: Recipe) -> Evaluation:
+def _calibrate(surrogate: Surrogate, recipe: Recipe, run: Path | None = None) -> Evaluation:
     """Trust from training and validation cases, intervals from all that were held out: few are too few to know how
-    large errors are. Returns what was measured on the test cases."""
+    large errors are. Where validation cases are a handful, the test cases speak for trust and routes too. Returns what
+    was measured on the test cases."""
     surrogate.calibration = None
-    measured = measure(surrogate, recipe)
+    measured = measure(surrogate, recipe, run)
     familiar = measured.training.with_cases(measured.beside)
-    # A handful of validation cases says too little of what is usual: then the test cases speak too.
-    usual = measured.validation if len(measured.validation.rows) >= familiarity.ENOUGH else measured.held_out
+    usual = measured.validation
+    if len(usual.rows) < familiarity.ENOUGH:
+        usual = measured.held_out
+        surrogate.card["routes"] = best_routes(usual)
     surrogate.trust = familiarity.fit(list(familiar.evidence.values()), list(usual.evidence.values()))
     calibrate(surrogate, measured.held_out, measured.training)
     return measured.test
