@@ -358,7 +358,12 @@ def best_routes(result: Evaluation) -> dict[str, str]:
         if len(offered) < 2 or len(result.rows) < EVIDENCE:
             routes |= {coefficient: offered[-1]} if offered else {}
             continue
-        head, integrated = (np.abs([_error(row, coefficient, route) for row in result.rows]) for route in ROUTES)
+        head, integrated = (
+            np.abs(
+                [intervals.error(coefficient, row[f"{coefficient}_{route}"], row[coefficient]) for row in result.rows]
+            )
+            for route in ROUTES
+        )
         gain = head - integrated
         better = gain.mean() > gain.std(ddof=1) / len(gain) ** 0.5
         routes[coefficient] = "integrated" if better else "head"
