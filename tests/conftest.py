@@ -9,6 +9,7 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True)  # others are tried by --hypothesis-profile default
 settings.load_profile("repeatable")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the suite runs one process a core
+os.environ.setdefault("TRITON_INTERPRET", "1")  # kernels for graphics processors run without one
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,8 @@ taken, and a note says so. How much of a step is kept for the backward pass foll
 
 import contextlib
 from collections.abc import Iterator
+from importlib.util import find_spec
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -13,6 +15,7 @@ from torch import Tensor, nn
 
 from aerosurrogate import console
 from aerosurrogate.devices import compiles_well, free_memory
+from aerosurrogate.model.transolver import Transolver
 from aerosurrogate.training.batches import Batch
 from aerosurrogate.training.objective import Objective
 
@@ -20,6 +23,7 @@ KEPT = 25  # bytes a point, layer and channel that a compiled step in bfloat16 k
 LEAST = 0.05  # of those: less than this costs more time than it saves memory
 ROOM = 0.6  # of the free memory is for them
 CLOSE = 0.02  # relative difference of losses and gradients that bfloat16 explains
+RUNS = 3  # steps that are timed
 SMALL = 2**14  # points of a step up to which launching kernels one by one takes longer than they do
 
 
@@ -37,6 +41,8 @@ def compile_where_it_pays(objective: Objective, batch: Batch, time: Tensor | Non
     mode = "reduce-overhead" if points <= SMALL else "default"
     with compiling_with(budget):
         agreed = agrees(objective, batch, time, precision, mode=mode)
+        if fuses(objective, batch, time, precision):
+            console.note("slicing and deslicing are one kernel each: the same numbers, and faster here")
     how = "as CUDA graphs" if mode != "default" else "to fused kernels"
     console.note(
         f"steps are compiled {how}, activation budget {budget:.2f}"
@@ -57,13 +63,44 @@ def agrees(objective: Objective, batch: Batch, time: Tensor | None, precision: A
     try:
         objective.compile(fullgraph=True, dynamic=False, **options)
         fused = _losses_and_slopes(objective, batch, time, precision)
-        same = bool(((fused - plain).abs() <= CLOSE * plain.abs() + 1e-6).all())
+        same = _close(fused, plain)
     except Exception as error:  # whatever a compiler raises, there is a way without it
         console.note(f"torch.compile: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
         same = False
     if not same:
         objective._compiled_call_impl = None
     return same
+
+
+def fuses(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> bool:
+    """Take the kernels of model/fused.py where they agree with torch's and a step with them is faster; else False."""
+    model = objective.model
+    if not isinstance(model, Transolver) or find_spec("triton") is None or not model.fuse(False):
+        return False
+    try:
+        plain, before = _timed(objective, batch, time, precision)
+        model.fuse(True)
+        found, after = _timed(objective, batch, time, precision)
+        taken = _close(found, plain) and after < before
+    except Exception as error:  # as above
+        console.note(f"fused kernels: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
+        taken = False
+    model.fuse(taken)
+    return taken
+
+
+def _timed(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> tuple[Tensor, float]:
+    """Loss and norm of the gradient, and seconds for a few more such steps after a first one."""
+    _losses_and_slopes(objective, batch, time, precision).tolist()
+    start = perf_counter()
+    for _ in range(RUNS):
+        found = _losses_and_slopes(objective, batch, time, precision)
+    found.tolist()  # waits for the device
+    return found, perf_counter() - start
+
+
+def _close(found: Tensor, plain: Tensor) -> bool:
+    return bool(((found - plain).abs() <= CLOSE * plain.abs() + 1e-6).all())
 
 
 def _losses_and_slopes(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> Tensor:

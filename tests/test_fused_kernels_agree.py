@@ -1,0 +1,91 @@
+"""The kernels for graphics processors, run by Triton's interpreter, give what torch does, forward and backward."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from aerosurrogate.model.interface import Interface
+from aerosurrogate.model.transolver import Transolver, TransolverConfig
+from aerosurrogate.training import compiled
+
+pytest.importorskip("triton", reason="needs Triton, which comes with CUDA builds of torch")
+from aerosurrogate.model import fused
+
+B, N, C, H, M = 2, 75, 32, 2, 16  # tiles of 32 points: the last is not full
+
+
+def plainly(x: Tensor, weight: Tensor, bias: Tensor, ready: Tensor) -> tuple[Tensor, Tensor]:
+    z = F.layer_norm(x, (C,))
+    w = F.softmax(F.linear(z, weight, bias).unflatten(-1, (H, M)), -1)
+    sums = torch.cat([torch.einsum("bnhm,bnc->bhmc", w, z), w.sum(1)[..., None]], -1)
+    return sums, x + w.flatten(2) @ ready
+
+
+def by_kernels(x: Tensor, weight: Tensor, bias: Tensor, ready: Tensor) -> tuple[Tensor, Tensor]:
+    return fused.Slice.apply(x, weight, bias, H), fused.Deslice.apply(x, weight, bias, ready, H)
+
+
+def test_sums_points_and_all_gradients_agree_and_repeat() -> None:
+    torch.manual_seed(0)
+    shapes = (B, N, C), (H * M, C), (H * M,), (B, H * M, C)
+    arguments = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    pull = torch.randn(B, H, M, C + 1), torch.randn(B, N, C)
+
+    def everything(way: Callable[..., tuple[Tensor, Tensor]]) -> list[Tensor]:
+        found = way(*arguments)
+        loss = sum((part * weight).sum() for part, weight in zip(found, pull, strict=True))
+        return [*found, *torch.autograd.grad(loss, arguments)]
+
+    ours = everything(by_kernels)
+    for found, known in zip(ours, everything(plainly), strict=True):
+        torch.testing.assert_close(found, known, atol=1e-5 * known.abs().max().item(), rtol=1e-5)
+    assert all(map(torch.equal, ours, everything(by_kernels)))
+
+
+@pytest.mark.parametrize("slices", [16, 32])  # the folded order is the cheaper one, and is not
+def test_a_fused_model_answers_as_before(slices: int) -> None:
+    torch.manual_seed(0)
+    config = TransolverConfig(layers=2, channels=32, heads=2, slices=slices)
+    model = Transolver(Interface(inputs=5, outputs=3, dimensions=3), config)
+    x = torch.randn(1, 40, 5)
+    plain = model(x)
+    assert model.fuse(True)
+    torch.testing.assert_close(model(x), plain, atol=1e-5, rtol=1e-5)
+    model.fuse(False)
+    assert torch.equal(model(x), plain)
+    assert not Transolver(model.interface, config.model_copy(update={"channels": 48, "heads": 4})).fuse(True)
+
+
+class Answers(torch.nn.Module):
+    """As much of an objective as is asked here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        config = TransolverConfig(layers=1, channels=32, heads=2, slices=16)
+        self.model = Transolver(Interface(inputs=5, outputs=3, dimensions=3), config)
+
+    def forward(self, batch: Tensor, time: None) -> dict[str, Tensor]:
+        return {"loss": self.model(batch).square().mean()}
+
+
+def test_kernels_step_aside_where_they_are_slower_or_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    objective, x = Answers(), torch.randn(1, 40, 5)
+    attention = objective.model.block(0).attention
+
+    def asked() -> bool:
+        return compiled.fuses(objective, x, None, torch.enable_grad)  # type: ignore[arg-type]
+
+    assert not asked(), "the interpreter is slower than torch"
+    assert not attention.fused
+    ticks = iter([0.0, 2.0, 10.0, 11.0] * 3)
+    monkeypatch.setattr(compiled, "perf_counter", lambda: next(ticks))
+    assert asked(), "faster by the clock, and the same"
+    assert attention.fused
+    forward = fused.Deslice.forward
+    monkeypatch.setattr(fused.Deslice, "forward", staticmethod(lambda *a: 1.5 * forward(*a)))
+    assert not asked(), "faster by the clock, and wrong"
+    assert not attention.fused
