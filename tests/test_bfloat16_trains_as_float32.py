@@ -21,7 +21,7 @@ TASKS = {  # recipe, its changes, the split that is measured, the error
     "airfoils": ("naca_rans", ["training.ema=0.97"], "full_test", "U_volume"),
 }
 STEPS, SEEDS = 400, 2
-ALIKE = 0.05  # relative difference of the errors, means over the seeds
+WORSE = 1.05  # times the error in float32, means over the seeds, which themselves may differ by more
 
 
 def error_after(recipe: Recipe, split: str, figure: str, out: Path) -> float:
@@ -54,5 +54,5 @@ def test_bfloat16_learns_as_much(
             found.append(error_after(recipe, split, figure, tmp_path / f"{kind}{seed}"))
     print(task, figure, errors)
     means = {kind: sum(found) / SEEDS for kind, found in errors.items()}
-    assert means["bfloat16"] == pytest.approx(means["float32"], rel=ALIKE)
+    assert means["bfloat16"] < WORSE * means["float32"]
     assert errors["bfloat16"] != errors["float32"], "both ran in float32"

@@ -6,8 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from aerosurrogate.model.precision import full_precision
+
 if TYPE_CHECKING:
-    from aerosurrogate.model.transolver import Block
+    from aerosurrogate.model.transolver import Block, Transolver
 
 NORM_EPSILON = 1e-5
 
@@ -48,3 +50,33 @@ def normalised(x: Tensor) -> Tensor:
 def unit(x: Tensor) -> Tensor | None:
     """A scale of ones, with which a processor's layer norm takes 0.6 of the time that it takes with none."""
     return x.new_ones(x.shape[-1]) if x.is_cpu and not torch.compiler.is_compiling() else None
+
+
+def move(block: "Block", x: Tensor, folded: Folded) -> Tensor:
+    """The MLP on points x [B, n, C]."""
+    return x + block.mlp.out(block.mlp.activation(F.linear(normalised(x), *folded.hidden)))
+
+
+def fuse(model: "Transolver", wanted: bool) -> bool:
+    """Take the kernels of fused.py for slicing and deslicing, or no longer; False where they are not for this model."""
+    config = model.config
+    sizes = config.channels, *config.slices_per_layer
+    fits = all(size & (size - 1) == 0 and 16 <= size <= 256 for size in sizes)  # as products on a GPU want them
+    able = fits and config.projection == "pointwise" and config.attention == "slices" and not config.dropout
+    for k, slices in enumerate(config.slices_per_layer):
+        attention = model.block(k).attention
+        attention.fused = wanted and able
+        if able:  # in the folded order, also where it multiplies more: only there the weights need not be written
+            attention.folded = wanted or config.heads * slices <= config.channels + slices
+    return able
+
+
+def fused_block(block: "Block", x: Tensor, folded: Folded) -> Tensor:
+    """`Block.forward` by kernels that never write the weights of the points."""
+    from aerosurrogate.model.fused import Deslice, Slice
+
+    attention = block.attention
+    sums = Slice.apply(x, *folded.logits, attention.heads)
+    with full_precision(sums):
+        tokens = attention.mix(attention.project(sums))
+    return move(block, Deslice.apply(x, *folded.logits, block.ready(tokens), attention.heads), folded)

@@ -24,7 +24,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 from torch import Tensor, nn
 
 from aerosurrogate.errors import InputError
-from aerosurrogate.model import tiles
+from aerosurrogate.model import folding, tiles
 from aerosurrogate.model.folding import Folded, fold, fold_norm, normalised
 from aerosurrogate.model.gradients import LeanBegin, LeanFinish
 from aerosurrogate.model.interface import MLP, Answer, Grid, Interface, Model, Options, States
@@ -108,12 +108,10 @@ class PhysicsAttention(nn.Module):
     def __init__(self, config: TransolverConfig, slices: int) -> None:
         super().__init__()
         C, H, D = config.channels, config.heads, config.channels // config.heads
-        self.heads, self.kind = H, config.attention
+        self.heads, self.kind, self.fused = H, config.attention, False  # fused: see folding.py
         self.dropout, self.bounds, self.residual = config.dropout, config.temperature_bounds, config.token_residual
         self.pointwise = config.projection == "pointwise"
-        self.foldable = self.pointwise and self.kind == "slices"
-        self.cheaper_folded = self.foldable and H * slices <= C + slices
-        self.fused = False
+        self.folded = self.pointwise and self.kind == "slices" and H * slices <= C + slices
         self.norm = nn.LayerNorm(C)
         if self.kind == "slices":
             self.to_slices = _projection(config)
@@ -124,10 +122,6 @@ class PhysicsAttention(nn.Module):
         self.key = nn.Linear(D, D, bias=False)
         self.value = nn.Linear(D, D, bias=False)
         self.out = nn.Linear(C, C)
-
-    @property
-    def folded(self) -> bool:
-        return self.cheaper_folded or self.fused
 
     def prepare(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """What the projections see of the points x [B, n, C]."""
@@ -267,8 +261,8 @@ class Block(nn.Module):
     def forward(self, x: Tensor, folded: Folded | None, mask: Tensor | None, grid: Grid, lean: bool = False) -> Tensor:
         """The block on all points x [B, N, C] at once."""
         x = self.near(x, mask, grid)
-        if self.attention.fused and folded is not None and mask is None and not self.attention.dropped:
-            return self._fused(x, folded)
+        if self.attention.fused and folded is not None and mask is None:
+            return folding.fused_block(self, x, folded)
         w, sums = self.begin(x, folded, mask, grid, lean)
         with full_precision(sums):
             tokens = self.attention.mix(self.attention.project(sums))
@@ -296,19 +290,7 @@ class Block(nn.Module):
             out = (parameter.to(folded.hidden[0].dtype) for parameter in (self.mlp.out.weight, self.mlp.out.bias))
             return cast(Tensor, LeanFinish.apply(x, w, ready, *folded.hidden, *out, self))
         x = self.attention.deslice(x, w, ready)
-        return x + self.mlp(self.norm(x)) if folded is None else self._moved(x, folded)
-
-    def _moved(self, x: Tensor, folded: Folded) -> Tensor:
-        return x + self.mlp.out(self.mlp.activation(F.linear(normalised(x), *folded.hidden)))
-
-    def _fused(self, x: Tensor, folded: Folded) -> Tensor:
-        """`forward` by kernels that never write the weights of the points."""
-        from aerosurrogate.model.fused import Deslice, Slice
-
-        sums = Slice.apply(x, *folded.logits, self.attention.heads)
-        with full_precision(sums):
-            tokens = self.attention.mix(self.attention.project(sums))
-        return self._moved(Deslice.apply(x, *folded.logits, self.ready(tokens), self.attention.heads), folded)
+        return x + self.mlp(self.norm(x)) if folded is None else folding.move(self, x, folded)
 
 
 class Transolver(Model):
@@ -414,15 +396,6 @@ class Transolver(Model):
 
     def block(self, k: int) -> Block:
         return cast(Block, self.blocks[k])
-
-    def fuse(self, wanted: bool) -> bool:
-        """Take the kernels of fused.py for slicing and deslicing, or no longer; False where they are not for this."""
-        config, sizes = self.config, (self.config.channels, *self.config.slices_per_layer)
-        fits = all(size & (size - 1) == 0 and 16 <= size <= 256 for size in sizes)  # as products on a GPU want them
-        able = fits and config.dropout == 0.0 and all(self.block(k).attention.foldable for k in range(config.layers))
-        for k in range(config.layers):
-            self.block(k).attention.fused = wanted and able
-        return able
 
     def embedded(self, inputs: Tensor, call: Call) -> Tensor:
         """Features [B, n, C] of the points before the first block."""

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from aerosurrogate import console
 from aerosurrogate.devices import compiles_well, free_memory
+from aerosurrogate.model.folding import fuse
 from aerosurrogate.model.transolver import Transolver
 from aerosurrogate.training.batches import Batch
 from aerosurrogate.training.objective import Objective
@@ -75,17 +76,17 @@ def agrees(objective: Objective, batch: Batch, time: Tensor | None, precision: A
 def fuses(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> bool:
     """Take the kernels of model/fused.py where they agree with torch's and a step with them is faster; else False."""
     model = objective.model
-    if not isinstance(model, Transolver) or find_spec("triton") is None or not model.fuse(False):
+    if not isinstance(model, Transolver) or find_spec("triton") is None or not fuse(model, False):
         return False
     try:
         plain, before = _timed(objective, batch, time, precision)
-        model.fuse(True)
+        fuse(model, True)
         found, after = _timed(objective, batch, time, precision)
         taken = _close(found, plain) and after < before
     except Exception as error:  # as above
         console.note(f"fused kernels: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
         taken = False
-    model.fuse(taken)
+    fuse(model, taken)
     return taken
 
 
