@@ -96,6 +96,9 @@ def test_outside_the_box_nothing_moves_and_the_skin_stays_smooth(car):
     outside = (surface.points[:, 0] < 0.5) | (surface.points[:, 2] < 0.3)
     assert np.abs(shift[outside]).max() == 0
     assert np.abs(shift[~outside]).max() > 0.01
+    thin = np.array([[0.5, -np.inf, -np.inf], [0.6, np.inf, np.inf]])  # where little room is, little moves
+    narrow = deform.lattice(surface.points, thin, MOST * length, length=True, floor=0.0, mirror=True)
+    assert narrow.high.max() < 0.1 / 7
     line = np.stack([np.linspace(0.45, 0.55, 101), np.zeros(101), np.full(101, 1.2)], axis=1)
     across = deformation.shift(line, np.ones(101), q)
     assert np.abs(np.diff(across, n=2, axis=0)).max() < 1e-4  # no kink where the box begins

@@ -32,7 +32,8 @@ Measure = Callable[[Surface], tuple[float, Floats]]  # of a skin (n points): a v
 
 CONTROLS = (8, 5, 5)  # along, across, up
 DEGREE = 3
-FOLD = 0.4  # of the controls' spacing: moved further, neighbours could pass each other
+FOLD = 0.4  # of the controls' least spacing: moved further, the skin could fold
+FAR = 1e5  # m: a box that reaches so far is open
 MODES = 6  # of thickness, and as many of camber
 STANDS = 0.01  # lengths over the ground within which a piece stands on it
 WHEEL = (0.15, 0.25)  # lengths from where the main piece stands on the ground: what stays, and from where all is free
@@ -84,14 +85,14 @@ def lattice(
         reach = np.abs(box[:, 1]).max()
         box = np.stack([[box[0, 0], -reach, box[0, 2]], [box[1, 0], reach, box[1, 2]]])
     if not np.all((points >= box[0]) & (points <= box[1]), axis=1).any():
-        seen = ", ".join(f"{a:.4g}:{b:.4g}" for a, b in box.T)
+        seen = ", ".join(":".join(f"{end:.4g}" if abs(end) < FAR else "" for end in side) for side in box.T)
         raise InputError("nothing to move: no skin that may move lies in the box", seen=seen, remedy="a larger --box")
     bounds = np.stack([points.min(axis=0), points.max(axis=0)])
     if mirror:
         bounds[:, 1] = np.abs(bounds[:, 1]).max() * np.array([-1.0, 1.0])
     cut = np.stack([box[0] > bounds[0], box[1] < bounds[1]])  # (2, 3) sides beyond which skin goes on
     low, high = np.maximum(box[0], bounds[0]), np.minimum(box[1], bounds[1])
-    spacing = (high - low) / (np.array(CONTROLS) - 1)
+    most = min(most, FOLD * float(((high - low) / (np.array(CONTROLS) - 1)).min()))
     knots = [np.concatenate([[a] * DEGREE, np.linspace(a, b, n - DEGREE + 1), [b] * DEGREE])
              for a, b, n in zip(low, high, CONTROLS, strict=True)]  # fmt: skip
 
@@ -114,14 +115,14 @@ def lattice(
         ends[-2:] |= cut[1, axis]
     if length:
         still[[0, -1], :, :, 0] = True
-    least = np.broadcast_to(-np.minimum(most, FOLD * spacing), still.shape).copy()
+    least = np.full(still.shape, -most)
     if floor is not None and not cut[0, 2]:
         least[:, :, 0, 2] = 0.0
         still[:, :, 0, 2] |= low[2] - floor < STANDS * (bounds[1, 0] - bounds[0, 0])
-    return _with_numbers(weights, still, least, np.minimum(most, FOLD * spacing), mirror)
+    return _with_numbers(weights, still, least, most, mirror)
 
 
-def _with_numbers(weights: Any, still: NDArray[np.bool_], least: Floats, most: Floats, mirror: bool) -> Deformation:
+def _with_numbers(weights: Any, still: NDArray[np.bool_], least: Floats, most: float, mirror: bool) -> Deformation:
     """One number of q for each control and axis that is not still; with `mirror`, for each of a pair."""
     rows: list[int] = []
     columns: list[int] = []
@@ -141,7 +142,7 @@ def _with_numbers(weights: Any, still: NDArray[np.bool_], least: Floats, most: F
         columns += [len(low)] * len(moved)
         signs += list(moved.values())
         low.append(least[i, j, k, axis])
-        high.append(most[axis])
+        high.append(most)
     if not low:
         raise InputError("nothing to move: the box leaves no control free", remedy="a larger --box, or less to --keep")
     spread = csr_array((signs, (rows, columns)), shape=(still.size, len(low)))

@@ -21,6 +21,7 @@ from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.decision.chances import Joint
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields, column, interval
+from aerosurrogate.improve.deform import FAR
 from aerosurrogate.improve.descent import TRUST, Descent, Limits, Step, score_of
 from aerosurrogate.improve.verify import Solved, solve_bodies, solve_sections
 from aerosurrogate.mesh.coordinates import SUFFIXES, write_section
@@ -204,8 +205,7 @@ def _box(said: str | None, body: Body, metres: float) -> Floats:
                 raise InputError("a box is given by numbers", seen=f"--box {said}", remedy=remedy) from None
     if np.any(limits[0] >= limits[1]):
         raise InputError("a box ends behind its beginning", seen=f"--box {said}", remedy=remedy)
-    far = 1e6  # m: infinities do not turn
-    corners = body.to_model(limits.clip(-far, far))
+    corners = body.to_model(limits.clip(-10 * FAR, 10 * FAR))  # infinities do not turn
     return np.stack([corners.min(axis=0), corners.max(axis=0)])
 
 
