@@ -103,6 +103,10 @@ def test_files_that_are_no_meshes_are_called_so(tmp_path: Path) -> None:
 
 def test_options_that_a_picture_has_no_use_for_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.vtu").write_text("x")
+    with pytest.raises(InputError, match=r"nothing to draw in this folder.*the folder of a run"):
+        viz([tmp_path], tmp_path / "x.png")
+    with pytest.raises(InputError, match=r"nothing to draw in this folder.*predict its cases first"):
+        viz([ROOT / "datasets/naca_rans"], tmp_path / "x.png")
     with pytest.raises(InputError, match="layers are those of learned slices: --layer 3"):
         viz([tmp_path / "a.vtu"], tmp_path / "x.png", layer=3)
     with pytest.raises(InputError, match="a case is one of a run's data: --case b"):

@@ -35,6 +35,11 @@ def viz(
         raise InputError("no such file or run", seen=files[0])
     if files[0].is_dir() and (solved := sorted(files[0].glob("*.vtu"))) and (files[0] / "runs").is_dir():
         files = [*solved, *files[1:]]  # a folder of `simulate`
+    elif files[0].is_dir() and not _is_run(files[0]) and not (files[0] / "system").is_dir():
+        remedy = "give the folder of a run, of `simulate` or of an OpenFOAM case, or a file of fields"
+        if (files[0] / "manifest.json").is_file():
+            remedy = f"predict its cases first: predict {files[0]} --split test --model MODEL --out DIR"
+        raise InputError("nothing to draw in this folder", seen=files[0], remedy=remedy)
     if layer is not None and kind != "slices":
         raise InputError("layers are those of learned slices", seen=f"--layer {layer}", remedy="add --kind slices")
     kept, drawn = is_held_out(files[0]), _is_run(files[0]) and kind not in (None, "history")
