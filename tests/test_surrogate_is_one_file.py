@@ -124,7 +124,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_not_there_is_refused(run: Path) -> None:
-    with pytest.raises(InputError, match="--device auto"):
+    with pytest.raises(InputError, match="give auto, cuda"):
         Surrogate.load(run / "run", device="abacus")
 
 
