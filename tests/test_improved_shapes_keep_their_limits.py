@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 from typer.testing import CliRunner
 
 from aerosurrogate.body import is_mirror_symmetric, set_in_stream
@@ -120,6 +121,28 @@ def test_gradients_of_what_is_kept_match_finite_differences(what, car):
     step = 1e-3
     ahead, back = (measure(replace(surface, points=surface.points + s * step * shift))[0] for s in (1, -1))
     assert float(np.sum(measure(surface)[1] * shift)) == pytest.approx((ahead - back) / (2 * step), rel=0.01)
+
+
+def test_axes_units_and_half_bodies_move_alike(tmp_path):
+    whole = read_surface(SAMPLES / "car_no_wheels.stl")
+    half = whole.select(np.all(whole.points[whole.cells][:, :, 1] >= -1e-6, axis=1))
+    turned = half.points[:, [1, 2, 0]]  # across, up, along: the stream along +z, +y up
+    write_mesh(whole, tmp_path / "plain.stl")
+    write_mesh(replace(half, points=1000 * turned), tmp_path / "turned.stl")
+    streams = {
+        "plain": StreamOptions(speed=30.0),
+        "turned": StreamOptions(speed=30.0, flow="+z", up="+y", units="mm", symmetry="x"),
+    }
+    moved = {}
+    for name, stream in streams.items():
+        file, predictor = str(tmp_path / f"{name}.stl"), Predictor()
+        body, surface = predictor.read(file, stream), read_surface(file, stream.units)
+        limits = Limits(("volume", "length", "wheels", "area"), MOST * body.length, EVERYWHERE)
+        search = Descent(surface, body, stream, "cd", limits, predictor)
+        moved[name] = search.moved(numbers(search.deformation)).points
+    there = moved["turned"][:, [2, 0, 1]]
+    assert cKDTree(moved["plain"]).query(there)[0].max() < 2e-3
+    assert cKDTree(whole.points).query(there)[0].max() > 0.02
 
 
 def section_descent(keep=("volume", "thickness"), most=MOST) -> Descent:

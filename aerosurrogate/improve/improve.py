@@ -89,7 +89,7 @@ class Improvement:
             f"the chance that it is truly better: {percent(self.chance)}",
             f"Cd {interval(first, 'cd')} -> {interval(last, 'cd')}, Cl {first['cl']:.4f} -> {last['cl']:.4f}, "
             + (f"angle {first['alpha']:.3f} -> {last['alpha']:.3f} degrees, " if flat else "")
-            + f"trust {first['trust']} -> {last['trust']}",
+            + f"trust {first['trust'] or 'unknown'} -> {last['trust'] or 'unknown'}",
             "kept: " + (", ".join(f"{name} {a:.5g} -> {b:.5g}" for name, (a, b) in self.kept.items()) or "nothing"),
             f"ended: {self.ended}",
         ]
