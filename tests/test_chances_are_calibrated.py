@@ -244,3 +244,13 @@ def test_a_section_does_not_compete_with_cars(cars, tmp_path):
     found, _ = decide([flat, *bodies.rows], section.designs | bodies.designs, suggest=2)
     assert [row["chance_best"] for row in found if row["name"] == "naca2412"] == [1]
     assert sum(row["chance_best"] for row in found if row["name"] != "naca2412") == pytest.approx(1)
+
+
+def test_what_another_solver_adds_to_sure_designs_it_adds_to_unsure_ones_too():
+    """Scaled by how unsure a design is, a solver's 15 % on two sure designs would become 90 % on an unsure one."""
+    sizes = np.array([0.01, 0.01, 0.01, 0.06])
+    covariance = np.outer(sizes, sizes) * (0.5 + 0.5 * np.eye(4))
+    joint = Joint("cd", np.log([0.01, 0.012, 0.011, 0.02]), covariance)
+    after = joint.given({0: 0.01 * 1.15, 1: 0.012 * 1.15})
+    assert np.exp(after.mean[2:] - joint.mean[2:]) == pytest.approx([1.15, 1.15], rel=0.05)
+    assert after.deviations[3] > after.deviations[2]

@@ -19,7 +19,7 @@ from aerosurrogate.trust import intervals
 
 SURE = 0.9  # designs are told apart with this chance
 DRAWS = 4000
-_FAMILIES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # variance of an error that all designs share, over their own
+_FAMILIES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4)  # deviation of an error that all designs share, in log drag or lift
 _WEIGHT = 10.0  # known values that would count as much for the size of errors as the calibration does
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)  # of the standard normal distribution
 
@@ -64,8 +64,9 @@ class Joint:
     def given(self, known: Mapping[int, float]) -> "Joint":
         """After the values (cd or cl) of some designs have become known.
 
-        Designs of a family may share an error that the training set's do not have, and be harder or easier to predict
-        than they are: what the known values make of both possibilities is weighed.
+        Designs of a family, or another solver, may have an error in common that the training set does not have; it is
+        the same for those the model is sure of and those it is not. And they may be harder or easier to predict. What
+        the known values make of these possibilities is weighed.
         """
         at = [i for i in known if self.covariance[i, i] > 0]
         if not at:
@@ -91,7 +92,8 @@ class Joint:
         return replace(self, mean=mean, covariance=(covariance + covariance.T) / 2)
 
     def _with(self, family: float) -> Floats:
-        return self.covariance + family * np.outer(self.deviations, self.deviations)
+        predicted = np.diag(self.covariance) > 0
+        return self.covariance + family**2 * np.outer(predicted, predicted)
 
     def below(self) -> Floats:
         """(n, n) the chance that design i lies below design j; one half of itself."""
