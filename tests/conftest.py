@@ -1,6 +1,7 @@
 """What several tests share: real data made by others, one thread a test process, the same examples in every run."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True)  # others are tried by --hypothesis-profile default
 settings.load_profile("repeatable")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the suite runs one process a core
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as where a shell runs the suite in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # or no process that a test starts could be interrupted
 os.environ.setdefault("TRITON_INTERPRET", "1")  # kernels for graphics processors run without one
 
 

@@ -71,7 +71,7 @@ def test_a_shell_completes_commands():
     asked = {"_AEROSURROGATE_COMPLETE": "complete_bash", "COMP_WORDS": "aerosurrogate pre", "COMP_CWORD": "1"}
     script = Path(sys.executable).with_name("aerosurrogate")
     result = subprocess.run([script], capture_output=True, text=True, env={**os.environ, **asked}, timeout=60)
-    assert result.stdout.split() == ["prepare", "predict"]
+    assert sorted(result.stdout.split()) == ["predict", "prepare"]
 
 
 def test_a_missing_file_is_one_paragraph_and_exit_code_2(tmp_path):
