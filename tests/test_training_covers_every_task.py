@@ -59,10 +59,13 @@ def waves(folder: Path, channels: int, feature: str, field: str, given: int = 1)
         ("navier_stokes", (3, "frames", "frames", 10), ["training.time_steps=3"]),
     ],
 )
-def test_a_task_is_trained_and_answers_all_its_times(recipe: str, data: tuple, more: list[str], tmp_path: Path) -> None:
+def test_a_task_is_trained_and_answers_all_its_times(
+    recipe: str, data: tuple, more: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = waves(tmp_path / "waves", *data)
     overrides = [f"data.path={folder}", "training.steps=40", "training.learning_rate=1e-2", *SMALL, *more]
     train(read_recipe(RECIPES / f"{recipe}.toml", overrides), tmp_path / "run", device="cpu")
+    assert "skin" not in caplog.text, "of a task without a body"
     surrogate, case = Surrogate.load(tmp_path / "run"), Dataset(folder).case("wave-5")
     fields = surrogate.fields(Places.of(case), case.grid)
     assert fields[data[2]].shape == case.fields[data[2]].shape

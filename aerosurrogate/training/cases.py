@@ -41,6 +41,11 @@ class TrainingCases:
         others = (name for name in self.train if name not in self.of_first)
         return dict(Counter(Path(self.dataset.manifest.cases[name]["shard"]).parent.name for name in others))
 
+    @property
+    def of_bodies(self) -> bool:
+        """Whether these are flows around bodies, which have coefficients and strangers among them."""
+        return any(self.dataset.manifest.cases[name]["conditions"] for name in self.train)
+
     def ranges(self) -> dict[str, list[float]]:
         """Smallest and largest of each condition over the training cases."""
         streams = [c for name in self.train if (c := self.dataset.manifest.cases[name]["conditions"])]

@@ -38,7 +38,7 @@ def conclude(best: Path, cases: TrainingCases, own: Processes, seconds: float) -
     seconds = max(seconds, BRIEF)
     held = _measure(surrogate, cases.dataset, cases.validation, "validate", own, seconds)
     known = Evaluation([])
-    if held.evidence or not cases.validation:
+    if cases.of_bodies and (held.evidence or not cases.validation):
         solved = [name for name in cases.train if cases.dataset.has_fields(name)]
         known = _measure(surrogate, cases.dataset, solved, "statistics for trust", own, seconds)
     # What was seen in training speaks for no route.
@@ -54,21 +54,22 @@ def conclude(best: Path, cases: TrainingCases, own: Processes, seconds: float) -
         if held.rows:
             held.write(best.parent, "validation")
             held.show()
-        say_what_is_missing(len(held.rows), routes)
+        say_what_is_missing(len(held.rows), cases.of_bodies, routes)
     return held, routes
 
 
-def say_what_is_missing(validation: int, routes: dict[str, str] | None = None) -> None:
+def say_what_is_missing(validation: int, of_bodies: bool, routes: dict[str, str] | None = None) -> None:
     """What too few validation cases mean, before a run and, with the routes that were taken, after it."""
-    if validation >= familiarity.ENOUGH:
+    if validation >= (familiarity.ENOUGH if of_bodies else 1):
         return
     lacks = []
-    if validation < EVIDENCE:
+    if of_bodies and validation < EVIDENCE:
         taken = "" if routes is None else f" ({', '.join(f'{k} {route}' for k, route in routes.items()) or 'none'})"
         lacks.append(f"coefficients are integrated over the skin{taken}, as {EVIDENCE} could speak for the head")
     if not validation:
         lacks.append("the last weights are kept, as nothing tells which are best")
-    lacks.append(f"the limits of trust are rough, as {familiarity.ENOUGH} would make them 95 % limits")
+    if of_bodies:
+        lacks.append(f"the limits of trust are rough, as {familiarity.ENOUGH} would make them 95 % limits")
     console.warn(f"{validation} validation cases: " + "; ".join(lacks) + " (data.validation, or more cases)")
 
 

@@ -56,7 +56,7 @@ def train(recipe: Recipe, out: Path | None = None, *, resume: bool = False, devi
         _team_size(recipe.training, own)
         run = Run(folder, recipe, own, resume=resume)
         cases = open_cases(recipe, run)
-        say_what_is_missing(len(cases.validation))
+        say_what_is_missing(len(cases.validation), cases.of_bodies)
         trainer = Trainer(recipe, cases, run, own)
         with console.resumable("the same command with --resume goes on from the last checkpoint"):
             trainer.run_steps()
