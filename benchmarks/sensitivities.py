@@ -230,9 +230,7 @@ def check_solved(shape: str, solved: dict[str, dict[str, float]], found: Sensiti
     return rows
 
 
-def page(
-    checks: list[dict[str, Any]], tables: dict[tuple[str, str], list[dict[str, Any]]], noise: dict[str, Any]
-) -> str:
+def page(checks: list[dict[str, Any]], tables: dict[tuple[str, str], list[dict[str, Any]]]) -> str:
     text = f"""# Where to push: the map against the model and against RANS
 
 {date.today().isoformat()}, models {", ".join(f"`{name}` {letters}" for name, letters in models().items())}.
@@ -254,13 +252,13 @@ with their mirror images), against the map of `sensitivity` summed over the bump
 Bumps outward and inward, of {HEIGHT[2]:g} chords on sections and {HEIGHT[3]:g} lengths on the car, solved on the mesh
 of the shape without one. `solved` is half the difference of the two runs, `told` what the map says of a bump outward. A
 bump changes drag either way, too: `bend` is the mean of both less the shape without one. Effects below the solver's own
-noise are in brackets: {noise["section"]:.0e} of a section's coefficients (two runs of one case), {noise["car"]:.3f} of
+noise are in brackets: {NOISE["section"]:.0e} of a section's coefficients (two runs of one case), {NOISE["car"]:.3f} of
 the car's drag (what its last iterations leave open).
 """
     for (shape, of), rows in tables.items():
         if not rows:
             continue
-        least = noise["car" if shape == "car" else "section"]
+        least = NOISE["car" if shape == "car" else "section"]
         above = [r for r in rows if abs(r["solved"]) > least]
         right = sum(r["told"] * r["solved"] > 0 for r in above)
         correlation = (
