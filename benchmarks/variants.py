@@ -57,7 +57,7 @@ def designs() -> dict[str, dict[str, float | str]]:
 
 def solve(run_dir: Path) -> None:
     """Add what is missing to the solved bodies; every placement is kept as soon as it is there."""
-    solved: dict[str, list[float]] = json.loads(SOLVED.read_text()) if SOLVED.exists() else {}
+    solved: dict[str, list[float | None]] = json.loads(SOLVED.read_text()) if SOLVED.exists() else {}
     for name, parameters in designs().items():
         conditions = Conditions(speed=SPEED, length=shapes.shape_of(parameters).length, ground=True)
         design = Design(name, "car", parameters, conditions)
@@ -65,10 +65,10 @@ def solve(run_dir: Path) -> None:
             folder = run_dir / name
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            drag = float("nan")  # no solution, or none that settled
+            drag = None  # no solution, or none that settled
             with contextlib.suppress(SolverError):
                 found = cars.solve_body(design, cars.body_of(design), folder, cars.MESHES["standard"], placement)
-                drag = found.case.reference["cd"] if found.converged else drag
+                drag = found.case.reference["cd"] if found.converged else None
             shutil.rmtree(folder)
             solved.setdefault(name, []).append(drag)
             write_json(SOLVED, solved)
