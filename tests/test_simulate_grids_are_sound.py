@@ -49,31 +49,43 @@ def test_the_skin_lies_on_the_section():
     assert skin[-1] == pytest.approx([1, 0], abs=1e-12)
 
 
-def test_a_blunt_trailing_edge_is_closed_and_a_very_thick_one_refused(tmp_path):
-    sharp = naca("0012", 100)
-    opened = sharp + np.c_[np.zeros(100), np.sign(sharp[:, 1]) * 0.002 * sharp[:, 0]]
-    opened = np.concatenate([[[1.0, 0.002]], opened[1:], [[1.0, -0.002]]])
+def opened(edge, points=100):
+    """NACA 0012 with a trailing edge of this thickness, and two corners there."""
+    sharp = naca("0012", points)
+    upper, lower = sharp[: points // 2 + 1], np.concatenate([sharp[points // 2 + 1 :], sharp[:1]])
+    lift = 0.5 * edge * np.array([[0.0, 0.0], [1.0, 0.0]])  # (x, y) -> (0, edge x / 2)
+    return np.concatenate([upper + upper @ lift.T, lower - lower @ lift.T])
+
+
+def test_a_blunt_trailing_edge_is_meshed_one_thinner_than_cells_closed_a_very_thick_one_refused(tmp_path):
     file = tmp_path / "blunt.dat"
-    file.write_text("blunt\n" + "\n".join(f"{x:.8f} {y:.8f}" for x, y in opened))
+    file.write_text("blunt\n" + "\n".join(f"{x:.8f} {y:.8f}" for x, y in opened(0.004)))
     grid = cgrid.grid(read_section(file), COARSE, 1e-5)
     assert (grid.areas() > 0).all()
-    assert grid.points[grid.wake, 0] == pytest.approx(grid.points[-grid.wake - 1, 0])
-    assert grid.points[grid.wake : -grid.wake, 0, 1].max() == pytest.approx(0.06, abs=5e-4)
-    opened[[0, -1], 1] *= 20
+    assert (grid.halved().areas() > 0).all()
+    assert grid.strip.shape == (COARSE.wake + 1, COARSE.base + 1, 2)
+    assert grid.strip[0, [0, -1]] == pytest.approx(np.array([[1, -0.002], [1, 0.002]]), abs=1e-6)
+    assert (grid.strip[:, 0] == grid.points[COARSE.wake :: -1, 0]).all()  # it joins the C below and above
+    assert grid.strip[:, -1] == pytest.approx(grid.points[-COARSE.wake - 1 :, 0], rel=1e-12)
+    closed = cgrid.grid(opened(0.0008), COARSE, 1e-5)
+    assert closed.strip is None
+    assert closed.points[closed.wake, 0] == pytest.approx(closed.points[-closed.wake - 1, 0])
     with pytest.raises(InputError, match="trailing edge"):
-        cgrid.grid(opened, COARSE, 1e-5)
+        cgrid.grid(opened(0.08), COARSE, 1e-5)
 
 
-def test_the_mesh_that_is_read_back_is_the_one_that_was_written(tmp_path):
-    grid = cgrid.grid(naca("2412", 200), COARSE, 1e-5, 0.05)
+@pytest.mark.parametrize("edge", [0.0, 0.006])
+def test_the_mesh_that_is_read_back_is_the_one_that_was_written(tmp_path, edge):
+    grid = cgrid.grid(opened(edge, 200) if edge else naca("2412", 200), COARSE, 1e-5, 0.05)
     cgrid.write(grid, tmp_path)
     mesh = openfoam.read_mesh(tmp_path)
     ni, nj = grid.shape
-    assert mesh.cells == ni * nj
+    base = COARSE.base if edge else 0
+    assert mesh.cells == ni * nj + COARSE.wake * base
     assert (mesh.owner[: len(mesh.neighbour)] < mesh.neighbour).all()
     wall, far, sides = (mesh.patches[name] for name in ("airfoil", "farfield", "sides"))
-    assert (wall.kind, wall.count, sides.kind, sides.count) == ("wall", 2 * COARSE.side, "empty", 2 * ni * nj)
-    assert far.count == ni + 2 * nj
+    assert (wall.kind, wall.count, sides.kind, sides.count) == ("wall", 2 * COARSE.side + base, "empty", 2 * mesh.cells)
+    assert far.count == ni + 2 * nj + base
     # A cell's faces close it; the closed skin has no area vector left over; the volume is the domain's area x 1 m.
     closed = np.zeros((mesh.cells, 3))
     np.add.at(closed, mesh.owner, mesh.face_areas)
@@ -82,7 +94,8 @@ def test_the_mesh_that_is_read_back_is_the_one_that_was_written(tmp_path):
     np.add.at(scale, mesh.owner, np.linalg.norm(mesh.face_areas, axis=1))
     assert np.abs(closed / scale[:, None]).max() < 1e-6
     assert mesh.face_areas[wall.faces].sum(axis=0) == pytest.approx([0, 0, 0], abs=1e-12)
-    rim = np.concatenate([grid.points[:, -1], grid.points[-1, ::-1], grid.points[0, :]])
+    strip = grid.points[:0, 0] if grid.strip is None else grid.strip[-1, ::-1]
+    rim = np.concatenate([grid.points[:, -1], grid.points[-1, ::-1], strip, grid.points[0, :]])
     x, y = rim.T
     domain = 0.5 * abs(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
     section = np.append(grid.points[grid.wake : -grid.wake, 0], grid.points[[grid.wake], 0], axis=0)
@@ -93,11 +106,13 @@ def test_the_mesh_that_is_read_back_is_the_one_that_was_written(tmp_path):
     centres, into = mesh.face_centres[wall.faces], mesh.face_areas[wall.faces]
     upper = centres[:, 1] > 0.03
     assert (into[upper, 1] < 0).all()
+    assert (into[2 * COARSE.side :, 0] < 0).all()  # the base looks downstream
 
 
 @pytest.mark.skipif(shutil.which("checkMesh") is None, reason="needs OpenFOAM")
-def test_openfoam_finds_no_fault_but_long_cells(tmp_path):
-    grid = cgrid.grid(naca("4415", 400), airfoils.MESHES["fast"], 1e-5, 0.05)
+@pytest.mark.parametrize("curve", [naca("4415", 400), opened(0.005, 400)], ids=["sharp", "blunt"])
+def test_openfoam_finds_no_fault_but_long_cells(tmp_path, curve):
+    grid = cgrid.grid(curve, airfoils.MESHES["fast"], 1e-5, 0.05)
     cgrid.write(grid, tmp_path)
     airfoils.write_settings(tmp_path, airfoils.air(4e6, 3.0), 10)
     log = openfoam.run(tmp_path, "checkMesh").read_text()

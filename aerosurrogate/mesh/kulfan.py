@@ -5,7 +5,8 @@ Half thickness and camber line are drawn apart, because that is how sections are
     half thickness   sqrt(x) (1 - x) sum_i t_i B_i(x)
     camber           x (1 - x) sum_i c_i B_i(x)
 
-with the Bernstein polynomials B_i; chord 1, closed trailing edge, nose radius t_0^2 / 2.
+with the Bernstein polynomials B_i; chord 1, nose radius t_0^2 / 2. A blunt trailing edge of thickness e adds e x / 2 to
+the half thickness.
 """
 
 from collections.abc import Sequence
@@ -15,12 +16,15 @@ import numpy as np
 from aerosurrogate.mesh.airfoil import Curve
 
 
-def kulfan(thickness: Sequence[float], camber: Sequence[float], points: int = 200) -> Curve:
-    """The closed curve (points, 2) of the section with these weights; see mesh.airfoil for the order of its points."""
+def kulfan(thickness: Sequence[float], camber: Sequence[float], points: int = 200, edge: float = 0.0) -> Curve:
+    """The closed curve (points, 2) of the section with these weights; see mesh.airfoil for the order of its points.
+
+    `edge`: thickness of the trailing edge in chords; a blunt one has two corners, and one point more.
+    """
     x = (1.0 - np.cos(np.linspace(0.0, np.pi, points // 2 + 1))) / 2.0
-    half, line = half_thickness(x, thickness), camber_line(x, camber)
+    half, line = half_thickness(x, thickness) + 0.5 * edge * x, camber_line(x, camber)
     upper, lower = np.stack([x, line + half], axis=1), np.stack([x, line - half], axis=1)
-    return np.concatenate([upper[::-1], lower[1:-1]])
+    return np.concatenate([upper[::-1], lower[1:] if edge > 0 else lower[1:-1]])
 
 
 def half_thickness(x: Curve, weights: Sequence[float] | Curve) -> Curve:

@@ -16,6 +16,7 @@ from scipy.ndimage import map_coordinates
 from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers.meshes import between_centres
+from aerosurrogate.mesh import naca6
 from aerosurrogate.mesh.airfoil import is_naca, naca
 from aerosurrogate.mesh.coordinates import read_section
 from aerosurrogate.mesh.distance import nearest
@@ -26,13 +27,13 @@ from aerosurrogate.simulate.cgrid import CGrid, Resolution
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution, draw_uniform
 
 Array = np.ndarray
-METHOD = 2  # raised with every change of mesh or solver that moves results: no folder mixes two
+METHOD = 3  # raised with every change of mesh or solver that moves results: no folder mixes two
 DENSITY = 1.184  # kg/m3 and m2/s: the air of AirfRANS
 VISCOSITY = 1.56e-5
 CROP = np.array([[-2.0, 4.0], [-1.5, 1.5]])  # chords: the surroundings that are kept
 
 RANGES: dict[str, Range] = {
-    "series": ("naca4", "naca5", "cst"),
+    "series": ("naca4", "naca5", "naca6", "cst"),
     "camber": (0.0, 7.0),  # 4-digit: % of the chord
     "camber_place": (1.5, 7.0),  # 4-digit: tenths of the chord
     "lift_digit": (0.0, 4.0),  # 5-digit: design lift over 0.15
@@ -41,6 +42,7 @@ RANGES: dict[str, Range] = {
     "thickness": (5.0, 20.0),  # % of the chord
     "reynolds": (2e6, 6e6),  # a range wider than WIDE is drawn evenly in its logarithm
     "alpha": (-5.0, 15.0),  # degrees
+    "trailing_edge": (0.0, 0.0),  # free ones: its thickness, % of the chord; below 0: sharp
 }
 MESHES: dict[Fidelity, Resolution] = {
     "fast": Resolution(56, 32, 60),
@@ -63,10 +65,15 @@ COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
 
 def draw(ranges: dict[str, Range], rng: np.random.Generator) -> tuple[dict[str, float | str], Conditions]:
     """One section, by its name with real-valued digits or by its weights, and its stream; chord 1 m."""
-    drawn = draw_uniform(_even(ranges), rng)
+    first = {name: limits for name, limits in _even(ranges).items() if name != "trailing_edge"}
+    drawn = draw_uniform(first, rng)
     stream = air(10 ** drawn["log10_reynolds"] if "log10_reynolds" in drawn else drawn["reynolds"], drawn["alpha"])
     if drawn["series"] == "cst":
-        return {"kind": "cst", **_free_section(drawn["thickness"], drawn["camber"], rng)}, stream
+        weights = _free_section(drawn["thickness"], drawn["camber"], rng)
+        edge = max(float(rng.uniform(*ranges["trailing_edge"])), 0.0)
+        return {"kind": "cst", **weights, "trailing_edge": round(edge, 4)}, stream
+    if drawn["series"] == "naca6":
+        return {"kind": "naca6", "naca": _six_series(drawn["thickness"], rng)}, stream
     thickness = f"{drawn['thickness']:.3f}"
     if drawn["series"] == "naca4":
         digits = f"{drawn['camber']:.3f}_{drawn['camber_place']:.3f}_{thickness}"
@@ -76,6 +83,13 @@ def draw(ranges: dict[str, Range], rng: np.random.Generator) -> tuple[dict[str, 
             place = float(rng.uniform(min(float(ranges["lift_place"][0]), REFLEX_LIMIT), REFLEX_LIMIT))
         digits = f"{drawn['lift_digit']:.3f}_{place:.3f}_{int(reflexed)}_{thickness}"
     return {"kind": drawn["series"], "naca": f"naca:{digits}"}, stream
+
+
+def _six_series(thickness: float, rng: np.random.Generator) -> str:
+    """The name of a section of a family of the 6-series, about as thick as given (% of the chord)."""
+    family = str(rng.choice(list(naca6.SERIES)))
+    digits = f"{rng.integers(0, 7)}{round(np.clip(thickness, 6, 21)):02d}"  # the thicknesses that were published
+    return f"naca{family}{digits}" if family.endswith("A") else f"naca{family}-{digits}"
 
 
 def _even(ranges: dict[str, Range]) -> dict[str, Range]:
@@ -131,7 +145,7 @@ def solve(design: Design, folder: Path, fidelity: Fidelity, cautious: bool) -> S
     grid = cgrid.grid(curve_of(design), MESHES[fidelity], first_cell, 0.5 * np.radians(stream.alpha))
     if (grid.areas() <= 0).any():
         raise openfoam.SolverError("the grid folds over itself: the section is too unlike an airfoil")
-    grid = CGrid(grid.points * stream.length, grid.wake)
+    grid = grid.scaled(stream.length)
     coarse, fine = folder / "coarse", folder / "fine"
     start = _run(coarse, grid.halved(), stream, {}, COARSE_ITERATIONS, cautious)
     _run(fine, grid, stream, _refined(start, grid), ITERATIONS, cautious)
@@ -146,7 +160,7 @@ def curve_of(design: Design) -> Array:
     """The section as a closed curve (n, 2) of chord 1 with the leading edge at x = 0; see mesh.airfoil."""
     if design.parameters.get("kind") == "cst":
         t, c = ([float(design.parameters[f"{name}{i}"]) for i in range(n)] for name, n in (("t", 5), ("c", 4)))
-        return kulfan(t, c, CURVE_POINTS)
+        return kulfan(t, c, CURVE_POINTS, 0.01 * float(design.parameters.get("trailing_edge", 0.0)))
     if design.file is None or is_naca(design.file):
         return naca(design.file or str(design.parameters["naca"]), CURVE_POINTS)
     curve = read_section(Path(design.file))
@@ -156,14 +170,13 @@ def curve_of(design: Design) -> Array:
 def _run(
     case: Path, grid: CGrid, stream: Conditions, start: dict[str, Array], iterations: int, cautious: bool
 ) -> dict[str, Array]:
-    """Write and run one grid; returns its fields on the grid, {name: (ni, nj, c)}."""
+    """Write and run one grid; returns its fields, {name: (cells,) or (cells, 3)}."""
     write_settings(case, stream, iterations, cautious=cautious, first_order=cautious and not start)
     cgrid.write(grid, case)
     _write_fields(case, stream, start)
     openfoam.run(case, "simpleFoam", until=lambda: _flat(openfoam.history(case)), limit=1200)
     mesh, last = openfoam.read_mesh(case), openfoam.latest_time(case)
-    fields = {name: openfoam.read_field(last / name, mesh).internal for name in ("U", "p", "k", "omega", "nut")}
-    return {name: values.reshape(*grid.shape, -1) for name, values in fields.items()}
+    return {name: openfoam.read_field(last / name, mesh).internal for name in ("U", "p", "k", "omega", "nut")}
 
 
 def _movement(history: dict[str, Array]) -> tuple[int, float, float]:
@@ -195,13 +208,17 @@ def _unrest(history: dict[str, Array]) -> str:
 
 def _refined(fields: dict[str, Array], grid: CGrid) -> dict[str, Array]:
     """Fields of the half-resolution grid at the cells of the full one, linear in the indices; {name: (cells, c)}."""
-    ni, nj = grid.shape
-    at = np.meshgrid((np.arange(ni) + 0.5) / 2 - 0.5, (np.arange(nj) + 0.5) / 2 - 0.5, indexing="ij")
-    finer = {}
-    for name, values in fields.items():
-        channels = [map_coordinates(v, at, order=1, mode="nearest").ravel() for v in np.moveaxis(values, -1, 0)]
-        finer[name] = np.stack(channels, axis=-1).squeeze()
-    return finer
+    finer: dict[str, list[Array]] = {name: [] for name in fields}
+    first = 0
+    for block in grid.blocks:
+        ni, nj = block.shape[0] - 1, block.shape[1] - 1
+        at = np.meshgrid((np.arange(ni) + 0.5) / 2 - 0.5, (np.arange(nj) + 0.5) / 2 - 0.5, indexing="ij")
+        coarse = slice(first, first := first + ni * nj // 4)
+        for name, values in fields.items():
+            channels = np.moveaxis(values[coarse].reshape(ni // 2, nj // 2, -1), -1, 0)
+            mapped = [map_coordinates(v, at, order=1, mode="nearest").ravel() for v in channels]
+            finer[name].append(np.stack(mapped, axis=-1).squeeze())
+    return {name: np.concatenate(parts) for name, parts in finer.items()}
 
 
 # --- the OpenFOAM case -----------------------------------------------------------------------------------------
