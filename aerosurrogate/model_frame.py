@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aerosurrogate.body import Body
 from aerosurrogate.conditions import Conditions
@@ -109,13 +110,23 @@ def _in_order(surface: Surface) -> Surface:
     return replace(surface, cells=cells[np.lexsort(keys[cells].T)])
 
 
-def skin_places(surface: Surface, stream: Conditions) -> Places:
-    """The centres of the skin's faces, in the model's frame."""
-    count = len(surface.cells)
+def skin_places(surface: Surface, stream: Conditions, group: NDArray[np.int64] | None = None) -> Places:
+    """The centres of the skin's faces, or of groups of them (faces,), in the model's frame."""
+    centres, normals = surface.centres, surface.normals
+    if group is not None:
+        centres, normals = (_means(values, group, surface.areas) for values in (centres, normals))
+        normals = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
     return Places(
-        points=surface.centres.astype(np.float32),
-        surface=np.ones(count, dtype=bool),
-        normals=surface.normals.astype(np.float32),
-        distance=np.zeros(count, np.float32),
+        points=centres.astype(np.float32),
+        surface=np.ones(len(centres), dtype=bool),
+        normals=normals.astype(np.float32),
+        distance=np.zeros(len(centres), np.float32),
         conditions=stream,
     )
+
+
+def _means(values: NDArray, group: NDArray[np.int64], weights: NDArray) -> NDArray:
+    """Weighted means (groups, c) of the values (n, c) of each group (n,)."""
+    weights = np.maximum(weights, 1e-30)  # a face of no area among others of none
+    sums = [np.bincount(group, weights * column) for column in values.T]
+    return np.stack(sums, axis=1) / np.bincount(group, weights)[:, None]
