@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aerosurrogate.data.case import Case, field_spec
-from aerosurrogate.data.store import Dataset, stream_of
+from aerosurrogate.data.store import Dataset, Entry, stream_of
 from aerosurrogate.mesh import surroundings
 
 
@@ -20,42 +20,74 @@ class Sampling:
     around: int | None = None  # points around it, or rows; None is all
 
 
-def drawn(dataset: Dataset, name: str, sampling: Sampling, rng: np.random.Generator) -> Case:
+def drawn(
+    dataset: Dataset, name: str, sampling: Sampling, rng: np.random.Generator, share: tuple[int, int] = (0, 1)
+) -> Case:
     """A case at the points that a step sees: skin by area, surroundings by the density that prediction uses.
 
-    Half bodies become whole. Structured cases, and cases without a limit on their points, stay as they are.
+    Half bodies become whole. Structured cases, and cases without a limit on their points, stay as they are. `share` is
+    that of one of several processes: the first of 2 is (0, 2). Fields of the others' points are not read.
     """
-    meta = dataset.manifest.cases[name]
-    if meta["grid"] or (sampling.around is None and sampling.skin is None):
+    entry = dataset.manifest.cases[name]
+    all_of_it, (part, parts) = sees_all(entry, sampling), share
+    if all_of_it and parts == 1:
         return dataset.case(name).whole()
-    skin, total = meta["surface"], meta["points"]
-    if sampling.kind == "rows" or not skin:
-        return dataset.case(name, rng.permutation(total)[: sampling.around]).whole()
-    areas = dataset.array(name, "areas").rows(0, skin)
-    count = sampling.skin or skin
-    around = _around(dataset, name, sampling, rng)
-    case = dataset.case(name, np.concatenate([by_area(areas, count, rng), around]))
+    total, chosen = entry["points"], np.arange(entry["points"])
+    by_density = not all_of_it and sampling.kind == "density" and entry["surface"] > 0
+    if by_density:
+        areas = dataset.array(name, "areas").rows(0, entry["surface"])
+        count = sampling.skin or entry["surface"]
+        around = _around(dataset, name, sampling, rng)
+        chosen = np.concatenate([by_area(areas, count, rng), around])
+    elif not all_of_it:
+        chosen = rng.permutation(total)[: sampling.around]
+    if entry["symmetry"]:  # by density, each point stands on one side or the other; else there are both
+        side = rng.integers(0, 2, len(chosen)) if by_density else np.array([[0], [1]])
+        chosen = np.ravel(chosen + total * side)
+    chosen = np.array_split(chosen, parts)[part]
+    case = dataset.case(name, chosen % total)
     if case.symmetry is None:
         return case
-    n = len(case.points)  # each point stands on one side or the other
-    return case.whole().take(np.arange(n) + n * rng.integers(0, 2, n))
+    return case.whole().take(np.arange(len(chosen)) + len(chosen) * (chosen >= total))
+
+
+def sees_all(entry: Entry, sampling: Sampling) -> bool:
+    """Whether a step sees all points of a case."""
+    return bool(entry["grid"]) or (sampling.around is None and sampling.skin is None)
+
+
+def skin_count(entry: Entry, sampling: Sampling) -> int:
+    """How many points on the skin of a case a step by density sees."""
+    if sees_all(entry, sampling):
+        return entry["surface"] * (2 if entry["symmetry"] else 1)
+    return sampling.skin or entry["surface"]
 
 
 def _around(dataset: Dataset, name: str, sampling: Sampling, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Rows off the skin; those of a compact data set were drawn by density when it was made, so any will do."""
-    meta = dataset.manifest.cases[name]
-    skin, total = meta["surface"], meta["points"]
+    """Rows off the skin."""
+    entry = dataset.manifest.cases[name]
+    skin, total = entry["surface"], entry["points"]
     count = min(sampling.around or total, total - skin)
+    weights = weights_around(dataset, name)
+    if weights is None:
+        return skin + rng.permutation(total - skin)[:count]
+    return skin + surroundings.by_weight(weights, count, seed=int(rng.integers(2**31)))
+
+
+def weights_around(dataset: Dataset, name: str) -> NDArray | None:
+    """How likely each row off the skin is drawn; None is all alike, as in a compact data set, whose rows were drawn by
+    density when it was made."""
+    entry = dataset.manifest.cases[name]
+    skin, total = entry["surface"], entry["points"]
     try:
         points, distance, volumes = (
             dataset.array(name, key).rows(skin, total) for key in ("points", "distance", "volumes")
         )
     except KeyError:
-        return skin + rng.permutation(total - skin)[:count]
-    stream, d = stream_of(meta), meta["dimensions"]
+        return None
+    stream, d = stream_of(entry), entry["dimensions"]
     length, region = stream.length, surroundings.usual_region(d, stream.ground)
-    seed = int(rng.integers(2**31))
-    return skin + surroundings.from_cells(region, points / length, volumes / length**d, distance / length, count, seed)
+    return surroundings.cell_weights(region, points / length, volumes / length**d, distance / length)
 
 
 def by_area(areas: NDArray, count: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -89,14 +89,29 @@ def on_skin(surface: Surface, count: int, seed: int, faces: Bools | None = None)
 
 
 def from_cells(region: Region, centres: Floats, volumes: Floats, distance: Floats, count: int, seed: int) -> Ints:
-    """Indices of at most `count` cells of a solved case, drawn without repeats by the region's density x volume.
+    """Indices of at most `count` cells of a solved case, drawn without repeats by the region's density x volume."""
+    return by_weight(cell_weights(region, centres, volumes, distance), count, seed)
 
-    Centres (n, d), volumes (n,) and distances from the wall (n,) are those of its cells; cells outside the box are
-    left.
+
+def cell_weights(region: Region, centres: Floats, volumes: Floats, distance: Floats) -> Floats:
+    """The region's density x volume (n,) of the cells of a solved case; 0 outside the box.
+
+    Centres (n, d), volumes (n,) and distances from the wall (n,) are those of its cells.
     """
     usable = np.flatnonzero(region.contains(centres) & (volumes > 0))
-    weights = region.density(distance[usable]) * volumes[usable]
-    return usable[_by_weight(weights, count, np.random.default_rng(seed))]
+    weights = np.zeros(len(volumes))
+    weights[usable] = region.density(distance[usable]) * volumes[usable]
+    return weights
+
+
+def by_weight(weights: Floats, count: int, seed: int) -> Ints:
+    """At most `count` indices, in the order of successive draws by weight without replacement; none of weight 0."""
+    usable = np.flatnonzero(weights)
+    turns = np.random.default_rng(seed).exponential(size=len(usable)) / weights[usable]
+    if count >= len(turns):
+        return usable[np.argsort(turns)]
+    first = np.argpartition(turns, count)[:count]
+    return usable[first[np.argsort(turns[first])]]
 
 
 def around(region: Region, surface: Surface, count: int, seed: int) -> Around:
@@ -164,15 +179,6 @@ def regular_grid(low: Floats, high: Floats, shape: tuple[int, ...]) -> Floats:
     """The points (prod(shape), d) of a regular grid from corner to corner, row-major: the last axis runs fastest."""
     axes = [np.linspace(a, b, n) for a, b, n in zip(low, high, shape, strict=True)]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(shape))
-
-
-def _by_weight(weights: Floats, count: int, rng: np.random.Generator) -> Ints:
-    """At most `count` indices, in the order of successive draws by weight without replacement."""
-    turns = rng.exponential(size=len(weights)) / np.maximum(weights, np.finfo(float).tiny)
-    if count >= len(turns):
-        return np.argsort(turns)
-    first = np.argpartition(turns, count)[:count]
-    return first[np.argsort(turns[first])]
 
 
 def _candidates(region: Region, bounds: Floats, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

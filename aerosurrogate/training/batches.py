@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from aerosurrogate.data.case import Case
-from aerosurrogate.data.sampling import Sampling, drawn, mirrored
+from aerosurrogate.data.sampling import Sampling, drawn, mirrored, skin_count
 from aerosurrogate.data.scaling import Places, Scaling
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.recipe import Training
@@ -54,16 +54,16 @@ class Batch:
     def pin_memory(self) -> "Batch":
         return self._with({name: value.pin_memory() for name, value in self.tensors().items()})
 
+    def at_rows(self, rows: Tensor) -> "Batch":
+        """Some of the points (k,) of each case; no grid is left of them."""
+        parts = {name: v.index_select(1, rows) for name, v in self.tensors().items() if name != "coefficients"}
+        return replace(self._with(parts), grid=None)
+
     def at(self, time: int, times: int) -> "Batch":
         """One of the times of a batch's fields."""
         width = self.targets.shape[-1] // times
         chosen = slice(time * width, (time + 1) * width)
         return replace(self, targets=self.targets[..., chosen], defined=self.defined[..., chosen])
-
-    def share(self, rank: int, processes: int) -> "Batch":
-        """Every so-manieth point, where the points of a case are spread over processes; no grid is left of them."""
-        parts = {k: v[:, rank::processes] for k, v in self.tensors().items() if k != "coefficients"}
-        return replace(self._with(parts), grid=None)
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,23 @@ def window(case: Case, field: str, time_steps: int, unrolled: int, rng: np.rando
 
 
 class Batches:
-    """The batches of a run by step number."""
+    """The batches of a run by step number.
 
-    def __init__(self, dataset: Dataset, names: Sequence[str], scaling: Scaling, training: Training) -> None:
+    `share` is given where processes share the points of each case: (1, 2) is the second of two. Its batches hold, and
+    read, its own points alone.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        names: Sequence[str],
+        scaling: Scaling,
+        training: Training,
+        share: tuple[int, int] = (0, 1),
+    ) -> None:
         self.dataset, self.names, self.scaling, self.training = dataset, list(names), scaling, training
-        self.sampling = Sampling(training.sampling, training.skin_points, training.points)
+        self.sampling, self.share = Sampling(training.sampling, training.skin_points, training.points), share
+        self._skins: dict[str, tuple[float, float]] = {}
 
     @property
     def repeats(self) -> int:
@@ -121,7 +133,10 @@ class Batches:
         """The batch of a step, or the part of it that falls to one of several processes."""
         size = self.training.batch // processes
         first = step // self.repeats * self.training.batch + rank * size
-        return self.collate([self._sample(first + i) for i in range(size)])
+        return self._of(range(first, first + size))
+
+    def _of(self, numbers: range) -> Batch:
+        return self.collate([self._sample(number) for number in numbers])
 
     def ahead(self, start: int, stop: int, rank: int = 0, processes: int = 1, feeders: int = 0) -> Iterator[Batch]:
         """The batches from `start` up to `stop`, made in a thread of their own, or by so many processes.
@@ -168,13 +183,17 @@ class Batches:
         finally:
             ended.set()
 
-    def _sample(self, number: int) -> Case:
-        """The number-th case of the run with the points it is seen at; each epoch has an order of its own."""
+    def turn(self, number: int) -> tuple[str, np.random.Generator]:
+        """The number-th case of the run, and what is random about it; each epoch has an order of its own."""
         seed = self.training.seed
         epoch, place = divmod(number, len(self.names))
         order = np.random.default_rng([seed, 1, epoch]).permutation(len(self.names))
-        rng = np.random.default_rng([seed, 2, number])
-        case = drawn(self.dataset, self.names[order[place]], self.sampling, rng)
+        return self.names[order[place]], np.random.default_rng([seed, 2, number])
+
+    def _sample(self, number: int) -> Case:
+        """The number-th case of the run with the points it is seen at."""
+        name, rng = self.turn(number)
+        case = drawn(self.dataset, name, self.sampling, rng, self.share)
         if self.training.unrolled:
             case = window(case, self.scaling.field_names[0], self.training.time_steps, self.training.unrolled, rng)
         return mirrored(case) if self.training.mirror and case.dimensions == 2 and rng.random() < 0.5 else case
@@ -192,7 +211,7 @@ class Batches:
             inputs=stack([self.scaling.inputs(Places.of(case)) for case in cases]),
             targets=stack([self.scaling.targets(case) for case in cases]),
             padded=any(len(case.points) < n for case in cases),
-            skin=any(case.surface.any() for case in cases),
+            skin=any(self.dataset.manifest.cases[case.name]["surface"] for case in cases),
             there=stack([np.ones(len(case.points), bool) for case in cases]),
             surface=stack([case.surface for case in cases]),
             defined=stack([self.scaling.known(case) for case in cases]),
@@ -206,7 +225,7 @@ class Batches:
         weights = np.ones(len(case.points), np.float32)
         if self.training.small_faces and case.areas is not None and case.surface.any():
             skin = case.areas[case.surface] ** -self.training.small_faces
-            weights[case.surface] = skin / skin.mean()
+            weights[case.surface] = skin / self._skin(case.name)[1]
         return weights
 
     def _elements(self, case: Case) -> NDArray:
@@ -214,8 +233,19 @@ class Batches:
             return np.zeros_like(case.points)
         shares = case.areas
         if self.sampling.kind == "density":  # drawn by area, all stand for the same share of the whole skin
-            meta = self.dataset.manifest.cases[case.name]
-            whole = self.dataset.array(case.name, "areas").rows(0, meta["surface"]).sum()
-            shares = case.surface * (whole * (2 if meta["symmetry"] else 1) / max(case.surface.sum(), 1))
+            entry = self.dataset.manifest.cases[case.name]
+            whole = self._skin(case.name)[0] * (2 if entry["symmetry"] else 1)
+            shares = case.surface * (whole / max(skin_count(entry, self.sampling), 1))
         square = case.conditions.length ** (case.dimensions - 1)
         return (case.normals * (shares / square)[:, None]).astype(np.float32)
+
+    def _skin(self, name: str) -> tuple[float, float]:
+        """Of a case as it is stored: the area of its skin, and what `small_faces` makes of a point on it on average."""
+        if name not in self._skins:
+            areas = self.dataset.array(name, "areas")
+            skin = areas.rows(0, len(areas)).astype(float)
+            skin = skin[skin > 0]
+            drawn_as = skin if self.sampling.kind == "density" else np.ones_like(skin)
+            mean = (drawn_as * skin**-self.training.small_faces).sum() / max(drawn_as.sum(), 1e-30)
+            self._skins[name] = float(skin.sum()), float(mean)
+        return self._skins[name]

@@ -35,6 +35,7 @@ from aerosurrogate.training.late import Late, Launched
 from aerosurrogate.training.log import Log
 from aerosurrogate.training.muon import Muon
 from aerosurrogate.training.objective import Objective
+from aerosurrogate.training.resident import resident_where_it_fits
 from aerosurrogate.training.run import Run
 from aerosurrogate.training.start import take_weights
 from aerosurrogate.writing import alone_in
@@ -111,7 +112,9 @@ class Trainer:
             self.weights["averaged"] = copy.deepcopy(self.model).requires_grad_(False)
         self.chosen = list(self.weights)[-1]
         self.optimiser = build_optimiser(self.model, t)
-        self.batches = Batches(cases.dataset, cases.train, cases.scaling, t)
+        self.share = self.team.rank, self.team.size
+        batches = Batches(cases.dataset, cases.train, cases.scaling, t, self.share)
+        self.batches = resident_where_it_fits(batches, own.device)
         self.steps = self.batches.steps
         self.schedule = build_schedule(self.optimiser, t, self.steps)
         self.native = native(cases.dataset, cases.train, self.batches.sampling) if own.first else None
@@ -134,14 +137,14 @@ class Trainer:
         if self.owed:
             self._validate()
         with self._stoppable(), console.progress(f"train {self.recipe.name}", self.steps, self.step) as advance:
-            share = self.team.number, self.team.teams
-            for batch in self.batches.ahead(self.step, self.steps, *share, feeders(self.own.device)):
+            team = self.team.number, self.team.teams
+            for batch in self.batches.ahead(self.step, self.steps, *team, feeders(self.own.device)):
                 launched = self._update(batch)
                 self.step += 1
                 if under_way is not None:
                     log.take(under_way)
                 under_way, log.seconds = launched, time.monotonic() - start
-                log.points += batch.there.numel()
+                log.points += batch.there.numel() * self.team.size
                 last = self.step == self.steps
                 due, late = self.step % every == 0, time.monotonic() - saved > t.checkpoint_seconds
                 if due or late or last or self.stopped:
@@ -208,11 +211,11 @@ class Trainer:
         return Launched(self.step + 1, rate, batch.names, Late(torch.stack([loss.detach(), norm])))
 
     def _seen(self, batch: Batch) -> tuple[Batch, Tensor | None]:
-        """What the objective is given of a batch: this process' share of it, on its device, at one time."""
+        """What the objective is given of a batch: on its device, at one time."""
         t, index = self.recipe.training, self._time()
         if index is not None:
             batch = batch.at(index, t.time_steps)
-        seen = self._share(batch)
+        seen = self._placed(batch)
         return seen, None if index is None else moment(index, t.time_steps, seen.inputs)
 
     def _time(self) -> int | None:
@@ -224,9 +227,8 @@ class Trainer:
         order = torch.randperm(t.time_steps, generator=torch.Generator().manual_seed(t.seed + turn))
         return int(order[place])
 
-    def _share(self, batch: Batch) -> Batch:
-        part = batch.share(self.team.rank, self.team.size) if self.team.group is not None else batch
-        return replace(part.to(self.own.device), names=[])
+    def _placed(self, batch: Batch) -> Batch:
+        return replace(batch.to(self.own.device), names=[])
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
         """bfloat16 where the device is made for it."""
@@ -256,6 +258,7 @@ class Trainer:
             self.cases.validation,
             self.cases.scaling,
             self.recipe.training.model_copy(update={"batch": 1, "mirror": False, "seed": 1}),
+            self.share,
         )
         objective = Objective(model, self.cases.scaling, self.recipe.training, self.objective.group)
         objective = objective.to(self.own.device).eval()
@@ -265,7 +268,7 @@ class Trainer:
         for number in mine:
             if self.stopped and self.own.count == 1:
                 return math.nan
-            total += objective(self._share(batches.make(number * batches.repeats)), None)["loss"].to(total.dtype)
+            total += objective(self._placed(batches.make(number * batches.repeats)), None)["loss"].to(total.dtype)
         return self.own.sum(total / self.team.size).item() / len(batches.names)  # a team's processes have one loss
 
     def _checkpoint(self) -> None:
