@@ -32,6 +32,7 @@ FINE_TUNING: dict[str, Any] = {
     "schedule": "onecycle",
     "steps": 1000,
 }
+GONE = {"training": {"force_weight": 0.0}}  # keys that recipes of earlier run folders hold, at values that did nothing
 
 
 class Data(Table):
@@ -92,7 +93,6 @@ class Training(Table):
     small_faces: Fraction = 0.0  # skin points count by their face's area to minus this
     gradient_weight: NonNegativeFloat = 0.0  # of the error of central differences, structured meshes
     coefficient_weight: NonNegativeFloat = 0.3  # of the head's error
-    force_weight: NonNegativeFloat = 0.0  # of the error of the integrated force
     mirror: bool = False  # half of the 2D cases upside down, at the opposite angle
     shard_points: bool | PositiveInt = False  # processes share the points of each case: all, or teams of so many
     validate_every: PositiveInt | None = None  # steps; twenty times a run unless said
@@ -151,6 +151,10 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = (), start: str | No
         raise InputError("no such recipe", seen=path, remedy=remedy) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
         raise InputError(f"not a TOML file ({error})", seen=path, remedy="see recipes/ for examples") from None
+    for name, table in GONE.items():
+        said = document.get(name)
+        if isinstance(said, dict):
+            document[name] = {key: value for key, value in said.items() if key not in table or value != table[key]}
     for text in overrides:
         _override(document, text)
     if start is not None:

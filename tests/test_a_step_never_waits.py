@@ -40,7 +40,7 @@ def trainer(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
     settings = [f"data.path={data}", "data.train=train", 'data.fields=["p","U","wallShearStress"]']
     settings += [f"model.{size}" for size in SMALL]
     settings += [f"training.{size}" for size in ("points=64", "skin_points=32", "batch=2", "steps=9", "ema=0.9")]
-    recipe = read_recipe(RECIPE, [*settings, "training.force_weight=0.1"])
+    recipe = read_recipe(RECIPE, settings)
     with processes("cpu") as own:
         run = Run(folder / "run", recipe, own, resume=False)
         return Trainer(recipe, open_cases(recipe, run), run, own)

@@ -163,7 +163,7 @@ def test_processes_that_share_points_read_their_own(
     whole, (first, second) = one.make(0), (part.make(0) for part in parts)
     assert first.skin == second.skin == whole.skin
     for i in range(2):
-        for name in ("inputs", "targets", "surface", "weights", "elements", "defined"):
+        for name in ("inputs", "targets", "surface", "weights", "defined"):
             shares = [getattr(part, name)[i][part.there[i]] for part in (first, second)]
             assert torch.cat(shares).equal(getattr(whole, name)[i][whole.there[i]]), name
     rows: list[int] = []

@@ -5,6 +5,7 @@ import pytest
 import pyvista as pv
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joukowski import joukowski_case
 
 from aerosurrogate.conditions import Conditions, FlowAxes
 from aerosurrogate.forces import coefficients, integrate, rectangle_area, silhouette_area
@@ -59,6 +60,16 @@ def test_cylinder_with_circulation_obeys_kutta_joukowski():
     found = coefficients(forces, wind, Conditions(speed=speed, length=1.0, density=density), area=1.0)
     assert found.lift == pytest.approx(density * speed * circulation, rel=1e-3)
     assert abs(found.drag) < 1e-3 * found.lift
+
+
+def test_a_case_of_an_exact_flow_has_its_lift():
+    case = joukowski_case("a", 0.12, 0.03, 6.0, 50.0)
+    found = case.coefficients()
+    assert found is not None
+    assert found.cd == pytest.approx(case.reference["cd"], abs=1e-5)
+    assert found.cl == pytest.approx(case.reference["cl"], rel=1e-4)
+    # Kutta and Joukowski, for the thin section that this is: 2 pi (1 + 0.77 t) sin(alpha + 2 camber).
+    assert found.cl == pytest.approx(2 * np.pi * (1 + 0.77 * 0.12) * np.sin(np.radians(6.0) + 0.06), rel=0.04)
 
 
 def test_friction_adds_to_drag_and_is_reported_apart():

@@ -103,23 +103,6 @@ def test_what_a_case_shows_for_trust_does_not_depend_on_its_reference_area(tmp_p
     assert again.disagreement == pytest.approx(shown.disagreement, rel=1e-5)
 
 
-def test_half_a_body_counts_twice_in_the_loss_on_the_force(tmp_path):
-    """A half box: the force elements of points drawn on the mirrored skin add up as the whole skin's do."""
-    from test_packed_cases_keep_their_forces import half_body
-
-    half = half_body(faces=600, around=400)
-    entries = write_shard(tmp_path / "cases.safetensors", [half])
-    write_manifest(tmp_path, Manifest(cases=entries, splits={"train": [half.name]}))
-    dataset = Dataset(tmp_path)
-    scaling = Scaling.fit([half.whole()], inputs=("position_per_length",), fields=("p",), kind="nondimensional")
-    training = Training(steps=1, sampling="density", points=200, skin_points=300)
-    batch = Batches(dataset, [half.name], scaling, training).make(0)
-    assert half.conditions is not None
-    assert half.areas is not None
-    whole = 2 * half.areas[half.surface].sum() / half.conditions.length**2
-    assert batch.elements.norm(dim=-1).sum().item() == pytest.approx(whole, rel=1e-5)
-
-
 def test_the_weight_of_the_skin_counts_in_the_relative_loss(tmp_path):
     dataset = Dataset(joukowski_set(tmp_path, 2))
     names = dataset.names()

@@ -102,6 +102,15 @@ def test_mistakes_are_named_with_their_remedy(override: str, words: list[str]) -
         assert word in str(caught.value)
 
 
+def test_recipes_of_earlier_run_folders_are_read(tmp_path: Path) -> None:
+    recipe = read_recipe(RECIPES[0])
+    (tmp_path / "recipe.toml").write_text(recipe.toml().replace("[training]", "[training]\nforce_weight = 0.0"))
+    assert read_recipe(tmp_path / "recipe.toml").training == recipe.training
+    (tmp_path / "recipe.toml").write_text(recipe.toml().replace("[training]", "[training]\nforce_weight = 0.1"))
+    with pytest.raises(InputError, match="force_weight"):
+        read_recipe(tmp_path / "recipe.toml")
+
+
 def test_a_recipe_that_is_not_there_has_a_neighbour() -> None:
     with pytest.raises(InputError, match=r"darcy\.toml"):
         read_recipe(recipe("darci"))

@@ -54,7 +54,6 @@ def test_four_processes_are_as_good_as_one(tmp_path: Path) -> None:
         "training.points=64",
         "training.skin_points=32",
         "training.batch=4",
-        "training.force_weight=0.1",
         "training.ema=0.9",
     ]
     for steps in (6, 12):
@@ -94,7 +93,7 @@ def test_points_are_shared_by_few_and_small_messages(tmp_path: Path, monkeypatch
     sizes = ["channels=32", "layers=2", "heads=4", "slices=4"]
     settings = [f"data.path={data}", "data.train=train", 'data.fields=["p","U","wallShearStress"]']
     settings += [f"model.{size}" for size in sizes]
-    settings += ["training.points=64", "training.skin_points=32", "training.batch=2", "training.force_weight=0.1"]
+    settings += ["training.points=64", "training.skin_points=32", "training.batch=2"]
     recipe = read_recipe(RECIPE, settings)
     sent: list[int] = []
     plain = dist.all_reduce

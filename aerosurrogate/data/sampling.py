@@ -56,13 +56,6 @@ def sees_all(entry: Entry, sampling: Sampling) -> bool:
     return bool(entry["grid"]) or (sampling.around is None and sampling.skin is None)
 
 
-def skin_count(entry: Entry, sampling: Sampling) -> int:
-    """How many points on the skin of a case a step by density sees."""
-    if sees_all(entry, sampling):
-        return entry["surface"] * (2 if entry["symmetry"] else 1)
-    return sampling.skin or entry["surface"]
-
-
 def _around(dataset: Dataset, name: str, sampling: Sampling, rng: np.random.Generator) -> NDArray[np.intp]:
     """Rows off the skin."""
     entry = dataset.manifest.cases[name]

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from aerosurrogate.data.case import Case
-from aerosurrogate.data.sampling import Sampling, drawn, mirrored, skin_count
+from aerosurrogate.data.sampling import Sampling, drawn, mirrored
 from aerosurrogate.data.scaling import Places, Scaling
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.recipe import Training
@@ -40,7 +40,6 @@ class Batch:
     defined: Tensor  # [B, N, c_out] bool: which fields count where
     coefficients: Tensor  # [B, K], scaled; NaN is unknown
     weights: Tensor  # [B, N] of the points in the loss; 1 on average on the skin, 1 off it
-    elements: Tensor  # [B, N, d] outward normal times the part of the skin that the point stands for, over L^(d-1)
 
     def _with(self, tensors: dict[str, Tensor]) -> "Batch":
         return replace(self, **tensors)  # type: ignore[arg-type]
@@ -112,7 +111,7 @@ class Batches:
     ) -> None:
         self.dataset, self.names, self.scaling, self.training = dataset, list(names), scaling, training
         self.sampling, self.share = Sampling(training.sampling, training.skin_points, training.points), share
-        self._skins: dict[str, tuple[float, float]] = {}
+        self._usual_weights: dict[str, float] = {}
 
     @property
     def repeats(self) -> int:
@@ -217,7 +216,6 @@ class Batches:
             defined=stack([self.scaling.known(case) for case in cases]),
             coefficients=torch.from_numpy(np.stack([self.scaling.coefficient_targets(case) for case in cases])),
             weights=stack([self._weights(case) for case in cases]),
-            elements=stack([self._elements(case) for case in cases]),
         )
 
     def _weights(self, case: Case) -> NDArray:
@@ -225,27 +223,16 @@ class Batches:
         weights = np.ones(len(case.points), np.float32)
         if self.training.small_faces and case.areas is not None and case.surface.any():
             skin = case.areas[case.surface] ** -self.training.small_faces
-            weights[case.surface] = skin / self._skin(case.name)[1]
+            weights[case.surface] = skin / self._usual_weight(case.name)
         return weights
 
-    def _elements(self, case: Case) -> NDArray:
-        if case.areas is None or case.normals is None or case.conditions is None or not case.fields:
-            return np.zeros_like(case.points)
-        shares = case.areas
-        if self.sampling.kind == "density":  # drawn by area, all stand for the same share of the whole skin
-            entry = self.dataset.manifest.cases[case.name]
-            whole = self._skin(case.name)[0] * (2 if entry["symmetry"] else 1)
-            shares = case.surface * (whole / max(skin_count(entry, self.sampling), 1))
-        square = case.conditions.length ** (case.dimensions - 1)
-        return (case.normals * (shares / square)[:, None]).astype(np.float32)
-
-    def _skin(self, name: str) -> tuple[float, float]:
-        """Of a case as it is stored: the area of its skin, and what `small_faces` makes of a point on it on average."""
-        if name not in self._skins:
+    def _usual_weight(self, name: str) -> float:
+        """What `small_faces` makes of a point on the skin of a case as it is stored, on average."""
+        if name not in self._usual_weights:
             areas = self.dataset.array(name, "areas")
             skin = areas.rows(0, len(areas)).astype(float)
             skin = skin[skin > 0]
             drawn_as = skin if self.sampling.kind == "density" else np.ones_like(skin)
             mean = (drawn_as * skin**-self.training.small_faces).sum() / max(drawn_as.sum(), 1e-30)
-            self._skins[name] = float(skin.sum()), float(mean)
-        return self._skins[name]
+            self._usual_weights[name] = float(mean)
+        return self._usual_weights[name]

@@ -65,11 +65,3 @@ def differences(field: Tensor, grid: tuple[int, ...]) -> Tensor:
     axes = tuple(range(1, len(grid) + 1))
     slopes = torch.gradient(image, spacing=spacing, dim=axes, edge_order=2)
     return torch.cat([slope.flatten(1, len(grid)) for slope in slopes], dim=-1)
-
-
-def force(pressure: Tensor, shear: Tensor | None, elements: Tensor) -> Tensor:
-    """Force over q L^(d-1), [B, d], from Cp [B, N, 1], Cf [B, N, d] or None, and outward elements [B, N, d]."""
-    each = -pressure * elements
-    if shear is not None:
-        each = each + shear * elements.norm(dim=-1, keepdim=True)
-    return each.sum(1)

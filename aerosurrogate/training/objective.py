@@ -7,7 +7,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from aerosurrogate.data.scaling import Scaling
-from aerosurrogate.errors import InputError
 from aerosurrogate.model.interface import Model
 from aerosurrogate.model.tiles import SumOverGroup
 from aerosurrogate.recipe import Training
@@ -37,12 +36,6 @@ class Objective(nn.Module):
         self.uses_head = bool(scaling.coefficient_names and training.coefficient_weight and training.task == "steady")
         for name, values in zip(("mean", "spread"), scaling.fields_spread, strict=True):
             self.register_buffer(name, torch.tensor(values, dtype=torch.float32), persistent=False)
-        if training.force_weight and not (scaling.kind == "nondimensional" and "p" in scaling.field_names):
-            raise InputError(
-                "the loss on the force needs the field p in non-dimensional form",
-                seen=f"training.force_weight = {training.force_weight}",
-                remedy='set data.scaling = "nondimensional", or training.force_weight = 0',
-            )
 
     def forward(self, batch: Batch, time: Tensor | None = None) -> dict[str, Tensor]:
         """Losses on a batch, or on one time of it: `time` [B] is that of a time-conditioned task."""
@@ -79,9 +72,6 @@ class Objective(nn.Module):
             everywhere = torch.ones_like(slopes, dtype=torch.bool)
             sums = losses.relative_sums(slopes - truth, truth, everywhere, batch.weights)
             parts["gradient"] = t.gradient_weight, sums, losses.relative
-        if t.force_weight:
-            error = self._force(outputs, batch) - self._force(targets, batch)
-            parts["force"] = t.force_weight, error, lambda total: total.square().mean()
         totals = self._totals([sums for _, sums, _ in parts.values()])
         values = {name: (part[0], part[2](total)) for (name, part), total in zip(parts.items(), totals, strict=True)}
         if coefficients is not None:
@@ -120,11 +110,6 @@ class Objective(nn.Module):
     def _decoded(self, scaled: Tensor) -> Tensor:
         c = scaled.shape[-1]  # all times share their spread with the first where the scaling is raw
         return scaled * self.spread[:c] + self.mean[:c]
-
-    def _force(self, scaled: Tensor, batch: Batch) -> Tensor:
-        values, columns = self._decoded(scaled), self.columns
-        shear = values[..., columns["wallShearStress"]] if "wallShearStress" in columns else None
-        return losses.force(values[..., columns["p"]], shear, batch.elements)
 
     def _totals(self, sums: list[Tensor]) -> list[Tensor]:
         """The sums over all processes that share the points, in one go."""

@@ -126,7 +126,7 @@ def _stacked(batches: list[Batch]) -> Batch:
 def needed(batches: Batches) -> int:
     """Bytes that the cases of a run would take on a device."""
     scaling, total = batches.scaling, 0
-    numbers = scaling.input_channels + scaling.output_channels + scaling.dimensions + 2
+    numbers = scaling.input_channels + scaling.output_channels + 2
     point = 4 * numbers + scaling.output_channels + 2  # and a byte for what is true or false of it
     for name in batches.names:
         entry = batches.dataset.manifest.cases[name]
