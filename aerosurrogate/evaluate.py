@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from aerosurrogate import console
 from aerosurrogate.data.case import Case
-from aerosurrogate.data.native import body_origin
 from aerosurrogate.data.sampling import Sampling, drawn
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.data.store import Dataset, Entry
+from aerosurrogate.data.training_frame import body_origin
 from aerosurrogate.errors import InputError
 from aerosurrogate.held_out import HeldOut
 from aerosurrogate.mesh.surface import Surface
@@ -146,7 +146,7 @@ def evaluate_case(
     row["seconds"] = time.perf_counter() - start
     known = {field: values for field, values in predicted.items() if field in case.fields}
     answered = HeldOut(case, known, surrogate.times, dataset=str(dataset.folder))
-    if surrogate.sampling.kind == "rows" and surrogate.native is not None and surrogate.native.pattern is not None:
+    if surrogate.sampling.kind == "rows" and surrogate.pattern is not None:
         states = None  # trust compares what prediction has: drawn points
         if case.cells is not None and case.conditions is not None and case.grid is None:
             states = surrogate.states(_as_predicted(surrogate, case))

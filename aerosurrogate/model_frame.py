@@ -30,15 +30,15 @@ def known_stream(surrogate: "Surrogate", stream: Conditions) -> Conditions:
 
     A model that does not see the speed is asked at the one it was trained at.
     """
-    if surrogate.native is None or not surrogate.scaling.in_metres:
+    frame = surrogate.training_frame
+    if frame is None or not surrogate.scaling.in_metres:
         return stream
     low, high = surrogate.ranges["length"]
     length = min(max(stream.length, low), high)
-    speed = stream.reynolds * surrogate.native.viscosity / length
+    speed = stream.reynolds * frame.viscosity / length
     if not surrogate.scaling.sees_speed:
         speed = sum(surrogate.ranges["speed"]) / 2
-    native = surrogate.native
-    return replace(stream, speed=speed, length=length, density=native.density, viscosity=native.viscosity)
+    return replace(stream, speed=speed, length=length, density=frame.density, viscosity=frame.viscosity)
 
 
 def what_the_model_cannot(surrogate: "Surrogate", conditions: Conditions) -> list[str]:
@@ -66,16 +66,17 @@ def usual_stream(surrogate: "Surrogate", body: Body) -> Conditions:
 
 def in_place(surrogate: "Surrogate", places: Places) -> Places:
     """Places around a body in its own frame, where the bodies of the model's training set stand."""
-    if surrogate.native is None or not any(surrogate.native.origin) or not surrogate.scaling.in_metres:
+    frame = surrogate.training_frame
+    if frame is None or not any(frame.origin) or not surrogate.scaling.in_metres:
         return places
-    return replace(places, points=places.points + np.array(surrogate.native.origin, np.float32))
+    return replace(places, points=places.points + np.array(frame.origin, np.float32))
 
 
 def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate", seed: int = SEED) -> Places:
     """The points that states come from, drawn as in training: by area on the skin and by wall distance around it, or
     as those of the meshes lie that the model was trained on."""
     plan, length = surrogate.sampling, stream.length
-    pattern = None if surrogate.native is None else surrogate.native.pattern
+    pattern = surrogate.pattern
     by_density = plan.kind == "density"
     scaled = _in_order(surface.transformed(np.eye(surface.dimension), np.zeros(surface.dimension), 1 / length))
     if pattern is not None:

@@ -207,7 +207,7 @@ class Predictor:
     ) -> FlowFields:
         """The fields on a body's skin, where they are not `decoded` already, and around it as wanted."""
         body, surrogate = prepared.body, self.surrogate(prepared.body.dimension)
-        pattern = None if surrogate.native is None else surrogate.native.pattern
+        pattern = surrogate.pattern
         regions: list[query_cells.QueryCells] = []
         if not wanted.surface_only and (pattern is None or pattern.around):
             regions = query_cells.cells(prepared.surface, prepared.stream, wanted.grid, pattern)

@@ -151,10 +151,10 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = (), start: str | No
         raise InputError("no such recipe", seen=path, remedy=remedy) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
         raise InputError(f"not a TOML file ({error})", seen=path, remedy="see recipes/ for examples") from None
-    for name, table in GONE.items():
+    for name, gone in GONE.items():
         said = document.get(name)
         if isinstance(said, dict):
-            document[name] = {key: value for key, value in said.items() if key not in table or value != table[key]}
+            document[name] = {key: value for key, value in said.items() if key not in gone or value != gone[key]}
     for text in overrides:
         _override(document, text)
     if start is not None:

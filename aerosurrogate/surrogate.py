@@ -23,11 +23,12 @@ from torch.utils.checkpoint import checkpoint
 
 from aerosurrogate import __version__
 from aerosurrogate.data.case import Array, field_spec
-from aerosurrogate.data.native import Native
 from aerosurrogate.data.sampling import Sampling
 from aerosurrogate.data.scaling import Places, Scaling
+from aerosurrogate.data.training_frame import TrainingFrame
 from aerosurrogate.devices import choose_device
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.pattern import Pattern
 from aerosurrogate.model import registry
 from aerosurrogate.model.interface import Grid, Model, States
 from aerosurrogate.model.slices import slice_weights
@@ -55,7 +56,7 @@ class Surrogate:
     trust: Statistics | None = None
     calibration: Calibration | None = None
     card: dict[str, Any] = field(default_factory=dict)  # name, data, training, accuracy, routes, limits
-    native: Native | None = None  # where the bodies of the training set stand, and how their meshes' points lie
+    training_frame: TrainingFrame | None = None  # where its bodies stand, and how their meshes' points lie
 
     @classmethod
     def load(cls, name_or_path: str | Path, device: str = "auto") -> "Surrogate":
@@ -78,7 +79,7 @@ class Surrogate:
             document["trust"],
             document.get("calibration"),
             document["card"],
-            None if document.get("native") is None else Native.of(document["native"]),
+            None if document.get("native") is None else TrainingFrame.of(document["native"]),
         )
 
     def save(self, path: str | Path, *, half: bool = False) -> None:
@@ -114,9 +115,14 @@ class Surrogate:
             "trust": self.trust,
             "calibration": self.calibration,
             "card": self.card,
-            "native": None if self.native is None else asdict(self.native),
+            "native": None if self.training_frame is None else asdict(self.training_frame),
             "versions": {"aerosurrogate": __version__, "torch": torch.__version__, "python": platform.python_version()},
         }
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """How the points of the training set's meshes lie; None where they are drawn by density, or it is not known."""
+        return None if self.training_frame is None else self.training_frame.pattern
 
     @property
     def dimensions(self) -> int:

@@ -12,11 +12,11 @@ from published_sets import section_flow, write_airfrans, write_shapenet_car
 from aerosurrogate import query_cells
 from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import Conditions, StreamOptions
-from aerosurrogate.data.native import Native
 from aerosurrogate.data.prepare import prepare
 from aerosurrogate.data.readers.meshes import between_centres
 from aerosurrogate.data.sampling import Sampling
 from aerosurrogate.data.store import Dataset
+from aerosurrogate.data.training_frame import TrainingFrame
 from aerosurrogate.errors import InputError
 from aerosurrogate.evaluate import cost_of_drawing, evaluate
 from aerosurrogate.mesh.distance import distance
@@ -95,14 +95,14 @@ def test_drawn_points_lie_in_the_air_and_know_their_wall() -> None:
 
 def test_the_checkpoint_keeps_frame_and_pattern_as_plain_values(airfrans: Path, cars: Path) -> None:
     for folder, points in ((airfrans, 64), (cars, 162)):
-        native = Surrogate.load(folder / "run").native
-        assert native is not None
-        assert native.pattern is not None
-        assert Native.of(json.loads(json.dumps(asdict(native)))) == native
+        frame = Surrogate.load(folder / "run").training_frame
+        assert frame is not None
+        assert frame.pattern is not None
+        assert TrainingFrame.of(json.loads(json.dumps(asdict(frame)))) == frame
         entries = Dataset(folder / "data").manifest.cases.values()
-        assert native.pattern.skin_share == pytest.approx(np.mean([points / e["points"] for e in entries]), rel=0.1)
-    assert (native.density, native.viscosity) == (1.225, 1.5e-5)
-    assert np.allclose(native.origin, 0, atol=0.01)
+        assert frame.pattern.skin_share == pytest.approx(np.mean([points / e["points"] for e in entries]), rel=0.1)
+    assert (frame.density, frame.viscosity) == (1.225, 1.5e-5)
+    assert np.allclose(frame.origin, 0, atol=0.01)
 
 
 def test_the_cost_of_drawn_points_is_measured_and_on_the_card(airfrans: Path) -> None:
@@ -205,10 +205,11 @@ def test_a_model_without_states_is_asked_beside_the_bodys_points(tmp_path: Path)
 
 def test_a_model_of_skins_alone_sees_its_skin_by_area_and_no_air(cars: Path) -> None:
     surrogate = Surrogate.load(cars / "run")
-    assert surrogate.native is not None
-    assert surrogate.native.pattern is not None
-    pattern = replace(surrogate.native.pattern, around=(), skin_share=1.0)
-    alone = replace(surrogate, sampling=Sampling("density", skin=64), native=replace(surrogate.native, pattern=pattern))
+    assert surrogate.training_frame is not None
+    assert surrogate.pattern is not None
+    pattern = replace(surrogate.pattern, around=(), skin_share=1.0)
+    frame = replace(surrogate.training_frame, pattern=pattern)
+    alone = replace(surrogate, sampling=Sampling("density", skin=64), training_frame=frame)
     surface, stream = read_surface(ROOT / "sample_meshes" / "van.stl"), Conditions(20.0, 4.0)
     places = sample(surface, stream, alone)
     assert len(places.points) == 64

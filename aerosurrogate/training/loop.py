@@ -17,8 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from aerosurrogate import console
-from aerosurrogate.data.native import native
 from aerosurrogate.data.scaling import Scaling
+from aerosurrogate.data.training_frame import measure_frame
 from aerosurrogate.devices import fast_bfloat16, feeders
 from aerosurrogate.errors import InputError
 from aerosurrogate.model.interface import Interface, Model
@@ -117,7 +117,7 @@ class Trainer:
         self.batches = resident_where_it_fits(batches, own.device)
         self.steps = self.batches.steps
         self.schedule = build_schedule(self.optimiser, t, self.steps)
-        self.native = native(cases.dataset, cases.train, self.batches.sampling) if own.first else None
+        self.frame = measure_frame(cases.dataset, cases.train, self.batches.sampling) if own.first else None
         self.step, self.seconds, self.best = 0, 0.0, math.inf
         self.stopped = self.compiled = False
         self.owed = False  # a validation that was interrupted
@@ -327,7 +327,7 @@ class Trainer:
             t.time_steps,
             self.cases.ranges(),
             card=card,
-            native=self.native,
+            training_frame=self.frame,
         )
 
     def conclude(self) -> dict[str, Any]:

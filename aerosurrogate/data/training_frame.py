@@ -21,7 +21,7 @@ POINTS = 6000  # of each
 
 
 @dataclass(frozen=True)
-class Native:
+class TrainingFrame:
     """What a checkpoint keeps of its training set's frame and meshes."""
 
     origin: tuple[float, ...]  # m: where a body's own origin lies (see body.py), on average
@@ -30,14 +30,14 @@ class Native:
     pattern: Pattern | None = None  # None where training points are drawn by density
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> "Native":
+    def of(cls, document: Mapping[str, Any]) -> "TrainingFrame":
         pattern = document["pattern"]
         if pattern is not None:
             pattern = Pattern(**{key: _tuples(value) for key, value in pattern.items()})
         return cls(tuple(document["origin"]), document["density"], document["viscosity"], pattern)
 
 
-def native(dataset: Dataset, names: Sequence[str], sampling: Sampling) -> Native | None:
+def measure_frame(dataset: Dataset, names: Sequence[str], sampling: Sampling) -> TrainingFrame | None:
     """Measured on the training cases; None where they are not bodies in a stream."""
     cases = dataset.manifest.cases
     names = [name for name in names if cases[name]["surface"] and cases[name]["conditions"]]
@@ -52,7 +52,7 @@ def native(dataset: Dataset, names: Sequence[str], sampling: Sampling) -> Native
         share = float(np.mean([cases[name]["surface"] / cases[name]["points"] for name in names]))
         clouds = [_cloud(dataset, name, origin) for name, origin in zip(names, origins, strict=True)]
         pattern = measure(clouds, round(total), share)
-    return Native(
+    return TrainingFrame(
         tuple(np.mean(origins, axis=0).tolist()),
         float(np.mean([stream.density for stream in streams])),
         float(np.mean([stream.viscosity for stream in streams])),
