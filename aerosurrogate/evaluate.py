@@ -42,18 +42,70 @@ EVIDENCE = 5  # cases that can speak for a head against integration
 
 
 @dataclass
-class Evaluation:
-    """Rows by case and figures in all; `figures` are plain numbers named as in the columns of the tables."""
+class CaseResult:
+    """One case beside what a model says of it; coefficients are over the case's own reference area."""
 
-    rows: list[dict[str, Any]]
+    name: str
+    fields: dict[str, float] = field(default_factory=dict)  # from `field_errors`
+    truth: dict[str, float] = field(default_factory=dict)  # cd and cl; {} where these or the areas are not known
+    answers: dict[str, dict[str, float]] = field(default_factory=dict)  # the same by route
+    area_over_silhouette: float = 1.0
+    seconds: float = 0.0
+    fields_drawn: dict[str, float] = field(default_factory=dict)  # as `fields`, from points drawn for the shape
+    bounds: dict[str, float | None] = field(default_factory=dict)  # cd_low, cd_high, cl_low, cl_high: 90 % intervals
+    evidence: familiarity.Evidence | None = None
+    file: str | None = None  # that holds the answers
+
+    def row(self) -> dict[str, float | str | None]:
+        """As the tables have it."""
+        return {
+            "name": self.name,
+            **self.fields,
+            **self.truth,
+            **({"area_over_silhouette": self.area_over_silhouette} if self.truth else {}),
+            **{f"{key}_{route}": value for route in ROUTES for key, value in self.answers.get(route, {}).items()},
+            "seconds": self.seconds,
+            **{f"{key}_{DRAWN}": error for key, error in self.fields_drawn.items()},
+            **{f"{key}_{DRAWN}": value for key, value in self.answers.get(DRAWN, {}).items()},
+            **self.bounds,
+            **({} if self.file is None else {"file": self.file}),
+        }
+
+    def pair(self, coefficient: str, route: str) -> tuple[float, float] | None:
+        """The true value and that by a route; None where one is not known."""
+        answer = self.answers.get(route, {}).get(coefficient)
+        return None if answer is None or coefficient not in self.truth else (self.truth[coefficient], answer)
+
+    def error(self, coefficient: str, route: str) -> float | None:
+        """As intervals count it, of what prediction would answer: from drawn points, where the model was trained on
+        others; None where it is not known."""
+        pair = self.pair(coefficient, route)
+        if pair is not None and route == "integrated":
+            pair = self.pair(coefficient, DRAWN) or pair
+        return None if pair is None else intervals.error(coefficient, pair[1], pair[0], self.area_over_silhouette)
+
+
+@dataclass
+class Evaluation:
+    """Results by case and figures in all; `figures` are plain numbers named as in the columns of the tables."""
+
+    cases: list[CaseResult]
     figures: dict[str, float] = field(default_factory=dict)
     intervals: dict[str, list[float]] = field(default_factory=dict)
     paper: dict[str, float] = field(default_factory=dict)
-    evidence: dict[str, familiarity.Evidence] = field(default_factory=dict)  # by case
+
+    @property
+    def rows(self) -> list[dict[str, float | str | None]]:
+        return [case.row() for case in self.cases]
+
+    @property
+    def evidence(self) -> dict[str, familiarity.Evidence]:
+        """What cases show of themselves for trust, by name."""
+        return {case.name: case.evidence for case in self.cases if case.evidence is not None}
 
     def document(self) -> dict[str, Any]:
         return {
-            "cases": len(self.rows),
+            "cases": len(self.cases),
             "figures": self.figures,
             "intervals": self.intervals,
             "paper": self.paper,
@@ -62,19 +114,22 @@ class Evaluation:
 
     def errors(self, routes: dict[str, str]) -> Sample:
         """The cases with known coefficients, and the errors of the routes taken."""
-        needed = {"area_over_silhouette", *routes, *(f"{key}_{route}" for key, route in routes.items())}
-        rows = [row for row in self.rows if row["name"] in self.evidence and needed <= row.keys()]
-        found = {key: [_error(row, key, route) for row in rows] for key, route in routes.items()}
-        return Sample([self.evidence[row["name"]] for row in rows], found)
+        evidence, found = [], []
+        for case in self.cases:
+            errors = {key: case.error(key, route) for key, route in routes.items()}
+            known = {key: error for key, error in errors.items() if error is not None}
+            if case.truth and case.evidence is not None and len(known) == len(routes):
+                evidence.append(case.evidence)
+                found.append(known)
+        return Sample(evidence, {key: [errors[key] for errors in found] for key in routes})
 
     def with_cases(self, other: "Evaluation") -> "Evaluation":
         """The cases of both."""
-        return Evaluation(self.rows + other.rows, evidence=self.evidence | other.evidence)
+        return Evaluation(self.cases + other.cases)
 
     def only(self, names: Collection[str]) -> "Evaluation":
         """The cases of these names."""
-        evidence = {name: found for name, found in self.evidence.items() if name in names}
-        return Evaluation([row for row in self.rows if row["name"] in names], evidence=evidence)
+        return Evaluation([case for case in self.cases if case.name in names])
 
     def write(self, folder: Path, name: str = "evaluation") -> None:
         """NAME.json with everything and NAME.csv with one row a case."""
@@ -93,7 +148,7 @@ class Evaluation:
             between = f"{interval[0]:.4f} - {interval[1]:.4f}" if interval else ""
             row = [name, f"{value:.4g}", between]
             rows.append(row + ([f"{self.paper[name]:g}" if name in self.paper else ""] if self.paper else []))
-        console.table(f"{len(self.rows)} cases", columns, rows, results=results)
+        console.table(f"{len(self.cases)} cases", columns, rows, results=results)
 
 
 def evaluate(
@@ -110,21 +165,17 @@ def evaluate(
     result = Evaluation([], paper=dict(surrogate.card.get("paper", {})))
     with console.progress(title, len(names), unit="cases") as advance:
         for number, name in enumerate(names):
-            row, evidence, answered = evaluate_case(surrogate, dataset, name, number)
+            case, answered = evaluate_case(surrogate, dataset, name, number)
             if keep is not None:
-                row["file"] = str(keep(answered))
-            result.rows.append(row)
-            if evidence is not None:
-                result.evidence[name] = evidence
+                case.file = str(keep(answered))
+            result.cases.append(case)
             advance()
     summarise(result)
     return result
 
 
-def evaluate_case(
-    surrogate: Surrogate, dataset: Dataset, name: str, seed: int = 0
-) -> tuple[dict[str, Any], familiarity.Evidence | None, HeldOut]:
-    """One case: its metrics, what it shows of itself for trust, and the answers.
+def evaluate_case(surrogate: Surrogate, dataset: Dataset, name: str, seed: int = 0) -> tuple[CaseResult, HeldOut]:
+    """One case: what is measured on it, and the answers.
 
     A model of several data sets is asked as prediction asks it: for an answer as those of the first are.
     """
@@ -141,9 +192,11 @@ def evaluate_case(
             seen = replace(Places.of(drawn(dataset, name, sampling, np.random.default_rng(seed))), source=0)
         states = surrogate.states(seen)
         predicted = surrogate.decode(states, places, CHUNK)
-    row: dict[str, Any] = {"name": name} | field_errors(surrogate, case, predicted)
-    row |= coefficient_errors(surrogate, case, predicted, states)
-    row["seconds"] = time.perf_counter() - start
+    result = CaseResult(name, field_errors(surrogate, case, predicted), known_coefficients(case))
+    result.answers = coefficients_by_route(surrogate, case, predicted, states)
+    if result.truth and case.silhouette is not None:
+        result.area_over_silhouette = case.reference["area"] / case.silhouette
+    result.seconds = time.perf_counter() - start
     known = {field: values for field, values in predicted.items() if field in case.fields}
     answered = HeldOut(case, known, surrogate.times, dataset=str(dataset.folder))
     if surrogate.sampling.kind == "rows" and surrogate.pattern is not None:
@@ -151,13 +204,13 @@ def evaluate_case(
         if case.cells is not None and case.conditions is not None and case.grid is None:
             states = surrogate.states(_as_predicted(surrogate, case))
             predicted = surrogate.decode(states, places, CHUNK)
-            row |= {f"{key}_{DRAWN}": value for key, value in field_errors(surrogate, case, predicted).items()}
-            again = coefficient_errors(surrogate, case, predicted, states)
-            row |= {f"{c}_{DRAWN}": again[f"{c}_integrated"] for c in ("cd", "cl") if f"{c}_integrated" in again}
-    evidence = _evidence(surrogate, case, states, row)
-    if evidence is not None and surrogate.trust is not None and surrogate.calibration is not None:
-        row |= _bounds(surrogate, evidence, row)
-    return row, evidence, answered
+            result.fields_drawn = field_errors(surrogate, case, predicted)
+            again = coefficients_by_route(surrogate, case, predicted, states)
+            result.answers |= {DRAWN: again["integrated"]} if "integrated" in again else {}
+    result.evidence = _evidence(surrogate, case, states, result)
+    if result.evidence is not None and surrogate.trust is not None and surrogate.calibration is not None:
+        result.bounds = _bounds(surrogate, result.evidence, result)
+    return result, answered
 
 
 def _require_fit(surrogate: Surrogate, case: Case, dataset: Dataset) -> None:
@@ -212,46 +265,50 @@ def relative_l2(predicted: NDArray, truth: NDArray) -> float:
     return float(np.linalg.norm(predicted - truth) / max(float(np.linalg.norm(truth)), 1e-30))
 
 
-def coefficient_errors(
-    surrogate: Surrogate, case: Case, predicted: dict[str, NDArray], states: States | None
-) -> dict[str, float]:
-    """True and predicted cd and cl, by the head and integrated over the skin."""
-    stream, area, silhouette = case.conditions, case.reference.get("area"), case.silhouette
-    true = {key: case.reference[key] for key in ("cd", "cl") if key in case.reference}
-    if stream is None or area is None or silhouette is None or not true:
+def known_coefficients(case: Case) -> dict[str, float]:
+    """The true cd and cl; {} where the areas that they belong to are not known."""
+    if case.conditions is None or "area" not in case.reference or case.silhouette is None:
         return {}
-    answers: dict[str, float] = {}
-    if states is not None and (areas := surrogate.force_areas(states, silhouette)):
-        answers |= {f"c{key[0]}_head": value / area for key, value in areas.items()}
+    return {key: case.reference[key] for key in ("cd", "cl") if key in case.reference}
+
+
+def coefficients_by_route(
+    surrogate: Surrogate, case: Case, predicted: dict[str, NDArray], states: States | None
+) -> dict[str, dict[str, float]]:
+    """Predicted cd and cl, by the head and integrated over the skin, of those whose truth is known."""
+    known, answers = known_coefficients(case), dict[str, dict[str, float]]()
+    if not known or case.silhouette is None:
+        return answers
+    if states is not None and (areas := surrogate.force_areas(states, case.silhouette)):
+        answers["head"] = {f"c{key[0]}": value / case.reference["area"] for key, value in areas.items()}
     if (found := case.coefficients(predicted)) is not None:
-        answers |= {"cd_integrated": found.cd, "cl_integrated": found.cl}
-    known = {name: value for name, value in answers.items() if name[:2] in true}
-    return true | {"area_over_silhouette": area / silhouette} | known
+        answers["integrated"] = {"cd": found.cd, "cl": found.cl}
+    return {route: {key: values[key] for key in values if key in known} for route, values in answers.items()}
 
 
 def _evidence(
-    surrogate: Surrogate, case: Case, states: States | None, row: dict[str, Any]
+    surrogate: Surrogate, case: Case, states: States | None, result: CaseResult
 ) -> familiarity.Evidence | None:
     features = None if states is None else surrogate.features(states)
     if features is None or case.conditions is None or case.normals is None or case.areas is None:
         return None
-    stream, skin, ratio = case.conditions, case.surface, row.get("area_over_silhouette", 1.0)
-    head, whole = ({k: row[f"{k}_{route}"] * ratio for k in ("cd", "cl") if f"{k}_{route}" in row} for route in ROUTES)
+    stream, skin, ratio = case.conditions, case.surface, result.area_over_silhouette
+    head, whole = ({key: value * ratio for key, value in result.answers.get(route, {}).items()} for route in ROUTES)
     return familiarity.evidence(
         features, stream.reynolds, stream, case.points[skin], case.normals[skin], case.areas[skin], head, whole
     )
 
 
-def _bounds(surrogate: Surrogate, evidence: familiarity.Evidence, row: dict[str, Any]) -> dict[str, float | None]:
+def _bounds(surrogate: Surrogate, evidence: familiarity.Evidence, result: CaseResult) -> dict[str, float | None]:
     """The 90 % intervals of cd and cl."""
     assert surrogate.trust is not None
     assert surrogate.calibration is not None
-    best = {key: row.get(f"{key}_{route}", np.nan) for key, route in surrogate.card["routes"].items()}
-    others = {"head": "integrated", "integrated": "head"}
-    other = {key: row.get(f"{key}_{others[route]}", best[key]) for key, route in surrogate.card["routes"].items()}
+    routes, others = surrogate.card["routes"], {"head": "integrated", "integrated": "head"}
+    best = {key: result.answers.get(route, {}).get(key, np.nan) for key, route in routes.items()}
+    other = {key: result.answers.get(others[route], {}).get(key, best[key]) for key, route in routes.items()}
     verdict = familiarity.judge(surrogate.trust, evidence)
     found = intervals.uncertainty(surrogate.calibration, surrogate.trust, evidence, verdict.score)
-    return intervals.bounds(found, best, other, verdict.mark, 1 / row["area_over_silhouette"])
+    return intervals.bounds(found, best, other, verdict.mark, 1 / result.area_over_silhouette)
 
 
 def calibrate(surrogate: Surrogate, held_out: Evaluation, training: Evaluation) -> None:
@@ -263,17 +320,11 @@ def calibrate(surrogate: Surrogate, held_out: Evaluation, training: Evaluation) 
     surrogate.calibration = intervals.fit(surrogate.trust, *samples)
     if surrogate.calibration is None or len(samples[0].evidence) < intervals.FOLDS:
         return
-    figures: dict[str, Any] = {"cases": len(samples[0].evidence)}
+    figures: dict[str, float] = {"cases": len(samples[0].evidence)}
     stalled = np.array([abs(e.conditions.get("alpha", 0.0)) > intervals.STALL for e in samples[0].evidence])
     for key, ratios in intervals.cross_checked(surrogate.trust, *samples).items():
         figures |= _coverage(key, np.abs(ratios) <= 1, stalled)
     surrogate.card["intervals"] = figures
-
-
-def _error(row: dict[str, Any], key: str, route: str) -> float:
-    """Of what prediction would answer: from drawn points, where the model was trained on others."""
-    predicted = row.get(f"{key}_{DRAWN}", row[f"{key}_{route}"]) if route == "integrated" else row[f"{key}_{route}"]
-    return intervals.error(key, predicted, row[key], row["area_over_silhouette"])
 
 
 def _coverage(key: str, covered: NDArray[np.bool_], stalled: NDArray[np.bool_]) -> dict[str, float]:
@@ -286,33 +337,29 @@ def _coverage(key: str, covered: NDArray[np.bool_], stalled: NDArray[np.bool_]) 
 
 
 def summarise(result: Evaluation) -> None:
-    """Fill in the figures over all rows."""
-    if not result.rows:
+    """Fill in the figures over all cases."""
+    if not result.cases:
         return
-    routes = (*ROUTES, DRAWN)
-    ends = (*routes, "low", "high")
-    found = {f"{c}_{end}" for c in ("cd", "cl") for end in ends}
-    apart = {"name", "file", "cd", "cl", "seconds", "area_over_silhouette"} | found
-    keys = [key for key in result.rows[0] if key not in apart]
-    for key in keys:
-        result.figures[key] = float(np.mean([row[key] for row in result.rows if key in row]))
+    for end, errors in (("", [c.fields for c in result.cases]), (f"_{DRAWN}", [c.fields_drawn for c in result.cases])):
+        for key in dict.fromkeys(key for case in errors for key in case):
+            result.figures[f"{key}{end}"] = float(np.mean([case[key] for case in errors if key in case]))
     for coefficient in ("cd", "cl"):
-        for route in routes:
+        for route in (*ROUTES, DRAWN):
             _summarise_coefficient(result, coefficient, route)
         _summarise_intervals(result, coefficient)
-    result.figures["seconds_per_case"] = float(np.median([row["seconds"] for row in result.rows]))
+    result.figures["seconds_per_case"] = float(np.median([case.seconds for case in result.cases]))
 
 
 def _summarise_coefficient(result: Evaluation, coefficient: str, route: str) -> None:
     column = f"{coefficient}_{route}"
-    rows = [row for row in result.rows if column in row]
-    if not rows:
+    pairs = [pair for case in result.cases if (pair := case.pair(coefficient, route)) is not None]
+    if not pairs:
         return
-    true, predicted = np.array([[row[coefficient], row[column]] for row in rows]).T
+    true, predicted = np.array(pairs).T
     counted = np.abs(true) > SMALLEST_LIFT if coefficient == "cl" else np.ones(len(true), bool)
     if counted.any():
         result.figures[f"{column}_error"] = float(np.mean(np.abs(predicted / true - 1)[counted]))
-    if len(rows) < 2 or np.ptp(true) == 0:
+    if len(pairs) < 2 or np.ptp(true) == 0:
         return
     letter = {"cd": "D", "cl": "L"}[coefficient]
     rho, interval = bootstrap(spearman, predicted, true)
@@ -327,20 +374,19 @@ def cost_of_drawing(result: Evaluation) -> dict[str, str]:
     """What it costs to know a shape alone, in words for a card; {} where training points are drawn anyway."""
     words = {}
     for key, value in result.figures.items():
-        native = key.replace(f"_{DRAWN}", "_integrated" if key.startswith(("cd", "cl", "rho")) else "")
-        if native != key and native in result.figures and not key.startswith("R2"):
-            words[native] = (
-                f"{result.figures[native]:.4g} from its own mesh, {value:.4g} from points drawn for its shape"
-            )
+        whole = key.replace(f"_{DRAWN}", "_integrated" if key.startswith(("cd", "cl", "rho")) else "")
+        if whole != key and whole in result.figures and not key.startswith("R2"):
+            words[whole] = f"{result.figures[whole]:.4g} from its own mesh, {value:.4g} from points drawn for its shape"
     return words
 
 
 def _summarise_intervals(result: Evaluation, coefficient: str) -> None:
-    rows = [row for row in result.rows if coefficient in row and row.get(f"{coefficient}_low") is not None]
-    if not rows:
+    cases = [c for c in result.cases if coefficient in c.truth and c.bounds.get(f"{coefficient}_low") is not None]
+    if not cases:
         return
-    low, high, true = (np.array([row[f"{coefficient}{end}"] for row in rows]) for end in ("_low", "_high", ""))
-    angles = np.array([abs(result.evidence[row["name"]].conditions.get("alpha", 0.0)) for row in rows])
+    true = np.array([case.truth[coefficient] for case in cases])
+    low, high = (np.array([case.bounds[f"{coefficient}_{end}"] for case in cases]) for end in ("low", "high"))
+    angles = np.array([abs(case.evidence.conditions.get("alpha", 0.0)) for case in cases if case.evidence is not None])
     result.figures |= _coverage(coefficient, (low <= true) & (true <= high), angles > intervals.STALL)
     result.figures[f"{coefficient}_half_width"] = float(np.mean(high - low)) / 2
 
@@ -354,16 +400,14 @@ def best_routes(result: Evaluation) -> dict[str, str]:
     """
     routes: dict[str, str] = {}
     for coefficient in ("cd", "cl"):
-        offered = [route for route in ROUTES if result.rows and f"{coefficient}_{route}" in result.rows[0]]
-        if len(offered) < 2 or len(result.rows) < EVIDENCE:
+        by_route = {route: [case.pair(coefficient, route) for case in result.cases] for route in ROUTES}
+        offered = [route for route, pairs in by_route.items() if any(pairs)]
+        known = [pairs for pairs in zip(*by_route.values(), strict=True) if None not in pairs]
+        if len(offered) < 2 or len(known) < EVIDENCE:
             routes |= {coefficient: offered[-1]} if offered else {}
             continue
-        head, integrated = (
-            np.abs(
-                [intervals.error(coefficient, row[f"{coefficient}_{route}"], row[coefficient]) for row in result.rows]
-            )
-            for route in ROUTES
-        )
+        errors = [[abs(intervals.error(coefficient, pair[1], pair[0])) for pair in pairs if pair] for pairs in known]
+        head, integrated = np.array(errors).T
         gain = head - integrated
         better = gain.mean() > gain.std(ddof=1) / len(gain) ** 0.5
         routes[coefficient] = "integrated" if better else "head"

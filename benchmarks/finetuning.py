@@ -12,7 +12,6 @@ benchmarks/results/finetuning.md.
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyvista as pv
@@ -20,7 +19,7 @@ import pyvista as pv
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.data.prepare import prepare
 from aerosurrogate.data.store import Dataset, write_manifest
-from aerosurrogate.evaluate import Evaluation, evaluate, summarise
+from aerosurrogate.evaluate import CaseResult, Evaluation, evaluate, summarise
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.simulate import driver
 from aerosurrogate.surrogate import Surrogate
@@ -94,8 +93,8 @@ def solved(folder: Path, count: int, fidelity: str) -> Dataset:
 
 def compared(folder: Path, dataset: Dataset, steps: int) -> dict[str, dict[str, float]]:
     """Figures of the three models, over both halves."""
-    rows: dict[str, list[dict[str, Any]]] = {"car as it is": [], "fine-tuned from car": [], "from nothing": []}
-    minutes = dict.fromkeys(rows, 0.0)
+    cases: dict[str, list[CaseResult]] = {"car as it is": [], "fine-tuned from car": [], "from nothing": []}
+    minutes = dict.fromkeys(cases, 0.0)
     for own, other in (("even", "odd"), ("odd", "even")):
         recipe = folder / f"{own}.toml"
         recipe.write_text(f'[data]\npath = "{dataset.folder}"\ntrain = "{own}"\nvalidation = 0.2\n')
@@ -115,9 +114,9 @@ def compared(folder: Path, dataset: Dataset, steps: int) -> dict[str, dict[str, 
             models[name] = str(run)
             minutes[name] += Surrogate.load(run, "cpu").card["trained"]["seconds"] / 120
         for name, model in models.items():
-            rows[name] += evaluate(Surrogate.load(model, "cpu"), dataset, dataset.names(other), name).rows
+            cases[name] += evaluate(Surrogate.load(model, "cpu"), dataset, dataset.names(other), name).cases
     figures = {}
-    for name, found in rows.items():
+    for name, found in cases.items():
         result = Evaluation(found)
         summarise(result)
         figures[name] = result.figures | {"minutes": minutes[name]}

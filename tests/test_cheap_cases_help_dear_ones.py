@@ -88,7 +88,7 @@ def test_it_is_measured_as_it_answers_and_its_card_counts_the_dear_cases_apart(f
     assert surrogate.card["data"]["train"] == 2
     assert surrogate.card["data"]["beside"] == {"cheap": 21}
     both = joined(Dataset(folder / "dear"), [cheap])
-    alone, among = (evaluate_case(surrogate, dataset, "cheap-3")[0]["height"] for dataset in (cheap, both))
+    alone, among = (evaluate_case(surrogate, dataset, "cheap-3")[0].fields["height"] for dataset in (cheap, both))
     assert among == alone  # asked for what a dear one would be, wherever the case is kept
 
 

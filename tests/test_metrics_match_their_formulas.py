@@ -15,7 +15,7 @@ from aerosurrogate.body import set_in_stream
 from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.scaling import Scaling, natural_unit
 from aerosurrogate.data.store import Dataset, Manifest, write_manifest, write_shard
-from aerosurrogate.evaluate import Evaluation, evaluate_case, relative_l2, summarise
+from aerosurrogate.evaluate import CaseResult, Evaluation, evaluate_case, relative_l2, summarise
 from aerosurrogate.flow_fields import FlowFields
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface
@@ -34,7 +34,7 @@ def test_relative_error_is_relative_to_the_truth():
 def rows(true: list[float], predicted: list[float], key: str) -> Evaluation:
     other = {"cd": "cl", "cl": "cd"}[key]
     made = [
-        {"name": str(i), key: t, f"{key}_head": p, other: 1.0 + i, f"{other}_head": 1.0 + i, "seconds": 1.0}
+        CaseResult(str(i), truth={key: t, other: 1.0 + i}, answers={"head": {key: p, other: 1.0 + i}})
         for i, (t, p) in enumerate(zip(true, predicted, strict=True))
     ]
     result = Evaluation(made)
@@ -96,8 +96,9 @@ def test_what_a_case_shows_for_trust_does_not_depend_on_its_reference_area(tmp_p
     entries = write_shard(tmp_path / "cases.safetensors", [one, other])
     write_manifest(tmp_path, Manifest(cases=entries, splits={"test": [one.name, other.name]}))
     dataset, surrogate = Dataset(tmp_path), small_surrogate(3)
-    (first, shown, _), (second, again, _) = (evaluate_case(surrogate, dataset, name) for name in dataset.names())
-    assert second["cd_head"] == pytest.approx(first["cd_head"] / 2, rel=1e-5)
+    first, second = (evaluate_case(surrogate, dataset, name)[0] for name in dataset.names())
+    assert second.answers["head"]["cd"] == pytest.approx(first.answers["head"]["cd"] / 2, rel=1e-5)
+    shown, again = first.evidence, second.evidence
     assert shown is not None
     assert again is not None
     assert again.disagreement == pytest.approx(shown.disagreement, rel=1e-5)

@@ -14,9 +14,10 @@ from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
 from aerosurrogate.evaluate import (
     EVIDENCE,
+    CaseResult,
     Evaluation,
     best_routes,
-    coefficient_errors,
+    coefficients_by_route,
     evaluate,
     relative_l2,
 )
@@ -130,9 +131,9 @@ def test_a_device_that_is_not_there_is_refused(run: Path) -> None:
 
 def test_true_fields_integrate_to_the_true_coefficients(surrogate: Surrogate, dataset: Dataset) -> None:
     case = dataset.case("section-007")
-    row = coefficient_errors(surrogate, case, case.fields, None)
-    assert row["cl_integrated"] == pytest.approx(case.reference["cl"], rel=1e-4)
-    assert row["cd_integrated"] == pytest.approx(case.reference["cd"], abs=1e-5)
+    found = coefficients_by_route(surrogate, case, case.fields, None)["integrated"]
+    assert found["cl"] == pytest.approx(case.reference["cl"], rel=1e-4)
+    assert found["cd"] == pytest.approx(case.reference["cd"], abs=1e-5)
 
 
 def test_tables_are_written(surrogate: Surrogate, dataset: Dataset, tmp_path: Path) -> None:
@@ -147,8 +148,10 @@ def test_tables_are_written(surrogate: Surrogate, dataset: Dataset, tmp_path: Pa
 
 def test_integration_is_preferred_where_it_is_better_beyond_chance() -> None:
     def routes(head: list[float], integrated: list[float]) -> dict[str, str]:
-        pairs = zip(head, integrated, strict=True)
-        return best_routes(Evaluation([{"cd": 0.3, "cd_head": 0.3 + h, "cd_integrated": 0.3 - i} for h, i in pairs]))
+        answers = [
+            {"head": {"cd": 0.3 + h}, "integrated": {"cd": 0.3 - i}} for h, i in zip(head, integrated, strict=True)
+        ]
+        return best_routes(Evaluation([CaseResult("", truth={"cd": 0.3}, answers=each) for each in answers]))
 
     even, odd = [0.02, 0.03, 0.02, 0.03, 0.02], [0.01, 0.01, 0.02, 0.01, 0.01]
     assert routes(even, odd) == {"cd": "integrated"}

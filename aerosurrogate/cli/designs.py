@@ -177,7 +177,7 @@ def predict(
     if split is not None or is_dataset(geometries[0]):
         cases = predict_cases(geometries, out, model, split, device)
         cases.show()
-        console.note(f"{len(cases.rows)} cases with truth, prediction and error in {out}")
+        console.note(f"{len(cases.cases)} cases with truth, prediction and error in {out}")
         if as_json:
             print_json(cases.document())
         return

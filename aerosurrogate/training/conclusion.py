@@ -16,6 +16,7 @@ from aerosurrogate import console
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.evaluate import (
     EVIDENCE,
+    CaseResult,
     Evaluation,
     best_routes,
     calibrate,
@@ -42,7 +43,7 @@ def conclude(best: Path, cases: TrainingCases, own: Processes, seconds: float) -
         solved = [name for name in cases.train if cases.dataset.has_fields(name)]
         known = _measure(surrogate, cases.dataset, solved, "statistics for trust", own, seconds)
     # What was seen in training speaks for no route.
-    routes = best_routes(held if held.rows else Evaluation(known.rows[:1]))
+    routes = best_routes(held if held.cases else Evaluation(known.cases[:1]))
     if own.first:
         surrogate.card |= {"validation": held.figures, "routes": routes}
         if cost := cost_of_drawing(held):
@@ -51,10 +52,10 @@ def conclude(best: Path, cases: TrainingCases, own: Processes, seconds: float) -
             surrogate.trust = familiarity.fit(list(known.evidence.values()), list(held.evidence.values()))
             calibrate(surrogate, held, known.only(cases.of_first))
         surrogate.save(best)
-        if held.rows:
+        if held.cases:
             held.write(best.parent, "validation")
             held.show()
-        say_what_is_missing(len(held.rows), cases.of_bodies, routes)
+        say_what_is_missing(len(held.cases), cases.of_bodies, routes)
     return held, routes
 
 
@@ -84,22 +85,27 @@ def _measure(
         for number in mine:
             if len(found) >= EVIDENCE and time.monotonic() - start > seconds:
                 break
-            row, evidence, _ = evaluate_case(surrogate, dataset, names[number], number)
-            found.append({"number": number, "row": row, "evidence": None if evidence is None else _plain(evidence)})
+            case, _ = evaluate_case(surrogate, dataset, names[number], number)
+            found.append({"number": number, "case": _plain(case)})
             advance()
     everything = sorted((entry for part in own.gathered(found) for entry in part), key=lambda entry: entry["number"])
     if len(everything) < len(names):
         console.note(f"{title}: {len(everything)} of {len(names)} cases, in as long as the training took")
-    result = Evaluation([entry["row"] for entry in everything], paper=dict(surrogate.card.get("paper", {})))
-    found = [entry for entry in everything if entry["evidence"] is not None]
-    result.evidence = {entry["row"]["name"]: _evidence(entry["evidence"]) for entry in found}
+    result = Evaluation([_result(entry["case"]) for entry in everything], paper=dict(surrogate.card.get("paper", {})))
     summarise(result)
     return result
 
 
-def _plain(evidence: familiarity.Evidence) -> dict[str, Any]:
-    return asdict(evidence) | {"features": evidence.features.tolist()}
+def _plain(case: CaseResult) -> dict[str, Any]:
+    """As values that JSON can hold, for the other processes."""
+    document = asdict(case)
+    if case.evidence is not None:
+        document["evidence"]["features"] = case.evidence.features.tolist()
+    return document
 
 
-def _evidence(document: dict[str, Any]) -> familiarity.Evidence:
-    return familiarity.Evidence(**(document | {"features": np.array(document["features"])}))
+def _result(document: dict[str, Any]) -> CaseResult:
+    evidence = document["evidence"]
+    if evidence is not None:
+        evidence = familiarity.Evidence(**(evidence | {"features": np.array(evidence["features"])}))
+    return CaseResult(**(document | {"evidence": evidence}))

@@ -41,7 +41,7 @@ def publish(run: Path, name: str) -> Path:
         surrogate.card["trained"]["start"] = "an earlier run of the same recipe on fewer cases"
     test = _calibrate(surrogate, recipe, run)
     test.show()
-    surrogate.card["data"] |= {"test": len(test.rows)}
+    surrogate.card["data"] |= {"test": len(test.cases)}
     surrogate.card |= {"test": test.figures, "test_intervals": test.intervals}
     return _write(surrogate)
 
@@ -99,7 +99,7 @@ def _calibrate(surrogate: Surrogate, recipe: Recipe, run: Path | None = None) ->
     measured = measure(surrogate, recipe, run)
     familiar = measured.training.with_cases(measured.beside)
     usual = measured.validation
-    if len(usual.rows) < familiarity.ENOUGH:
+    if len(usual.cases) < familiarity.ENOUGH:
         usual = measured.held_out
         surrogate.card["routes"] = best_routes(usual)
     surrogate.trust = familiarity.fit(list(familiar.evidence.values()), list(usual.evidence.values()))

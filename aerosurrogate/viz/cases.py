@@ -109,7 +109,7 @@ def open_case(path: Path, name: str | None = None) -> HeldOut:
     names = dataset.names(data.test)
     if name is not None and name not in dataset.manifest.cases:
         raise InputError("the run's data set has no such case", seen=name, remedy=f"give --case {names[0]}, say")
-    return evaluate_case(Surrogate.load(path), dataset, name or names[0])[2].by(str(path))
+    return evaluate_case(Surrogate.load(path), dataset, name or names[0])[1].by(str(path))
 
 
 def draw(
