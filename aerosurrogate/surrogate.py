@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import safetensors
@@ -43,6 +43,79 @@ CHUNK = 65536  # points at a time unless said: some hundred MB
 _KEY = "aerosurrogate"
 
 
+class Trained(TypedDict):
+    """The run that a model comes from."""
+
+    steps: int
+    of: int  # as many as the run had; the best weights may be earlier ones
+    seconds: int
+    seed: int
+    start: str  # the model it went on from; "" is none
+
+
+class TrainedOn(TypedDict):
+    """The cases that a model comes from."""
+
+    set: str
+    train: int
+    beside: NotRequired[dict[str, int]]  # of other sets
+    validation: int
+    test: NotRequired[int]
+    source: str
+
+
+# What people should know of a model: each entry from when it is known on, and whatever a recipe's [card] says. Not
+# written as a class because of the one key with a blank.
+Card = TypedDict(
+    "Card",
+    {
+        "name": str,
+        "about": str,
+        "limits": str,
+        "trained": Trained,
+        "data": TrainedOn,
+        "paper": dict[str, float],  # figures to compare with
+        "validation": dict[str, float],  # figures by the names of `evaluate`
+        "routes": dict[str, str],  # to cd and cl: head or integrated
+        "shape alone": dict[str, str],  # what it costs to draw points for a shape, in words
+        "recipe": str,
+        "test": dict[str, float],
+        "test_intervals": dict[str, list[float]],
+        "intervals": dict[str, float],  # how often those of cd and cl hold
+    },
+    total=False,
+)
+
+
+class Output(TypedDict):
+    """A field that a model answers."""
+
+    name: str
+    unit: str
+    where: str
+    channels: int
+
+
+class Header(TypedDict):
+    """The JSON document in a model's file."""
+
+    schema: int
+    architecture: dict[str, Any]  # kind, options and interface of the model
+    inputs: list[str]
+    outputs: list[Output]
+    coefficients: list[str]
+    scaling: dict[str, Any]
+    sampling: dict[str, Any]
+    task: str
+    time_steps: int
+    ranges: dict[str, list[float]]  # of conditions, over the training cases
+    trust: Statistics | None
+    calibration: NotRequired[Calibration | None]
+    card: Card
+    native: NotRequired[dict[str, Any] | None]  # the training frame
+    versions: dict[str, str]
+
+
 @dataclass
 class Surrogate:
     """A model that takes and gives numpy arrays in SI units, in the model's frame."""
@@ -55,7 +128,7 @@ class Surrogate:
     ranges: dict[str, list[float]] = field(default_factory=dict)  # of conditions, over the training cases
     trust: Statistics | None = None
     calibration: Calibration | None = None
-    card: dict[str, Any] = field(default_factory=dict)  # name, data, training, accuracy, routes, limits
+    card: Card = field(default_factory=Card)
     training_frame: TrainingFrame | None = None  # where its bodies stand, and how their meshes' points lie
 
     @classmethod
@@ -79,7 +152,7 @@ class Surrogate:
             document["trust"],
             document.get("calibration"),
             document["card"],
-            None if document.get("native") is None else TrainingFrame.of(document["native"]),
+            None if (frame := document.get("native")) is None else TrainingFrame.of(frame),
         )
 
     def save(self, path: str | Path, *, half: bool = False) -> None:
@@ -89,10 +162,10 @@ class Surrogate:
         with replacing(path) as temporary:
             save_file(weights, temporary, {_KEY: json.dumps(self.document(), allow_nan=False)})
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Header:
         """The header, as plain values."""
         columns = self.scaling.columns()
-        outputs = [
+        outputs: list[Output] = [
             {
                 "name": name,
                 "unit": field_spec(name).unit,
@@ -313,7 +386,7 @@ def find_model(name_or_path: str | Path) -> Path:
     raise InputError("no such model", seen=name_or_path, remedy=f"give a run folder, a checkpoint or a name; {choice}")
 
 
-def read_header(path: Path) -> dict[str, Any]:
+def read_header(path: Path) -> Header:
     """The JSON document of a model's file, without its weights."""
     try:
         with safetensors.safe_open(path, "numpy") as file:
@@ -322,7 +395,7 @@ def read_header(path: Path) -> dict[str, Any]:
         raise InputError(f"not a model file ({error})", seen=path, remedy="give a .safetensors file of a run") from None
     if _KEY not in metadata:
         raise InputError("this safetensors file holds no surrogate", seen=path, remedy="give a checkpoint of a run")
-    document = json.loads(metadata[_KEY])
+    document: Header = json.loads(metadata[_KEY])
     if document["schema"] != SCHEMA:
         raise InputError(
             f"model file has schema {document['schema']}, this version reads {SCHEMA}",

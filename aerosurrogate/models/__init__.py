@@ -1,18 +1,22 @@
 """The models that come with the package: weights with their cards, and the list of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aerosurrogate import console
 from aerosurrogate.errors import InputError
+
+if TYPE_CHECKING:  # torch takes seconds to import, and `--help` does without
+    from aerosurrogate.surrogate import Header
 
 
 @dataclass(frozen=True)
 class Models:
     """Headers of models by name; all of them in short, or one in full."""
 
-    headers: dict[str, dict[str, Any]]
+    headers: dict[str, "Header"]
     whole: bool
 
     def document(self) -> dict[str, Any]:
@@ -50,13 +54,13 @@ def models(name: str | None = None) -> Models:
     return Models({name: read_header(find_model(name))}, whole=True)
 
 
-def _line(name: str, header: dict[str, Any]) -> list[str]:
+def _line(name: str, header: "Header") -> list[str]:
     card, ranges = header["card"], header["ranges"]
-    data = card.get("data", {})
+    data = card.get("data")
     return [
         name,
-        str(data.get("set", "-")),
-        str(data.get("train", "-")),
+        "-" if data is None else data["set"],
+        "-" if data is None else str(data["train"]),
         _between(ranges.get("reynolds"), "{:.2g}"),
         _between(ranges.get("alpha"), "{:g}") if header["architecture"]["dimensions"] == 2 else "-",
         _accuracy(card.get("test") or card.get("validation") or {}),
@@ -78,7 +82,7 @@ def _accuracy(figures: dict[str, float]) -> str:
     return f"rho_D {known[route]:.3f}" + ("" if error is None else f", Cd {error:.1%}")
 
 
-def _card(header: dict[str, Any]) -> list[tuple[str, str]]:
+def _card(header: "Header") -> list[tuple[str, str]]:
     """A header as rows of a table, nested entries named by their path."""
     rows = [
         ("answers", ", ".join(f"{output['name']} ({output['unit']})" for output in header["outputs"])),
@@ -90,7 +94,7 @@ def _card(header: dict[str, Any]) -> list[tuple[str, str]]:
     return rows + _flat(header["card"]) + [("versions", ", ".join(f"{k} {v}" for k, v in header["versions"].items()))]
 
 
-def _flat(entries: dict[str, Any], above: str = "") -> list[tuple[str, str]]:
+def _flat(entries: Mapping[str, object], above: str = "") -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for key, value in entries.items():
         name = f"{above}{key}"

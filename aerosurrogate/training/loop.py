@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn, optim
@@ -25,7 +25,7 @@ from aerosurrogate.model.interface import Interface, Model
 from aerosurrogate.model.precision import wide
 from aerosurrogate.model.registry import find_kind
 from aerosurrogate.recipe import Recipe, Training
-from aerosurrogate.surrogate import Surrogate, moment
+from aerosurrogate.surrogate import Card, Surrogate, Trained, TrainedOn, moment
 from aerosurrogate.training.batches import Batch, Batches
 from aerosurrogate.training.cases import TrainingCases, open_cases, require_data
 from aerosurrogate.training.compiled import compile_where_it_pays
@@ -300,25 +300,22 @@ class Trainer:
     def surrogate(self) -> Surrogate:
         """The model as it is now, with all that is needed to use it."""
         t = self.recipe.training
-        card = {
-            "name": self.recipe.name,
-            **self.recipe.card,
-            "trained": {
-                "steps": self.step,
-                "of": self.steps,
-                "seconds": round(self.seconds),
-                "seed": t.seed,
-                "start": Path(t.start).name,
-            },
-            "data": {
-                "set": self.recipe.data.path.name,
-                "train": len(self.cases.of_first),
-                "beside": self.cases.beside,
-                "validation": len(self.cases.validation),
-                "source": self.recipe.data.source,
-            },
-            "paper": dict(self.recipe.paper),
+        trained: Trained = {
+            "steps": self.step,
+            "of": self.steps,
+            "seconds": round(self.seconds),
+            "seed": t.seed,
+            "start": Path(t.start).name,
         }
+        data: TrainedOn = {
+            "set": self.recipe.data.path.name,
+            "train": len(self.cases.of_first),
+            "beside": self.cases.beside,
+            "validation": len(self.cases.validation),
+            "source": self.recipe.data.source,
+        }
+        card: dict[str, Any] = {"name": self.recipe.name, **self.recipe.card}
+        card |= {"trained": trained, "data": data, "paper": dict(self.recipe.paper)}
         return Surrogate(
             self.trained,
             self.cases.scaling,
@@ -326,7 +323,7 @@ class Trainer:
             t.task,
             t.time_steps,
             self.cases.ranges(),
-            card=card,
+            card=cast(Card, card),
             training_frame=self.frame,
         )
 

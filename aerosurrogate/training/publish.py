@@ -18,14 +18,13 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
 from aerosurrogate.evaluate import Evaluation, best_routes, calibrate, evaluate
 from aerosurrogate.models import models
 from aerosurrogate.recipe import Recipe, read_recipe
-from aerosurrogate.surrogate import Surrogate, models_folder
+from aerosurrogate.surrogate import Header, Surrogate, models_folder
 from aerosurrogate.training.cases import divide
 from aerosurrogate.trust import familiarity
 from aerosurrogate.writing import write_json, write_text
@@ -41,7 +40,7 @@ def publish(run: Path, name: str) -> Path:
         surrogate.card["trained"]["start"] = "an earlier run of the same recipe on fewer cases"
     test = _calibrate(surrogate, recipe, run)
     test.show()
-    surrogate.card["data"] |= {"test": len(test.cases)}
+    surrogate.card["data"]["test"] = len(test.cases)
     surrogate.card |= {"test": test.figures, "test_intervals": test.intervals}
     return _write(surrogate)
 
@@ -111,16 +110,15 @@ def _write(surrogate: Surrogate) -> Path:
     name = surrogate.card["name"]
     path = models_folder() / f"{name}.safetensors"
     surrogate.save(path)
-    document = models(name).document()["models"][0]
-    write_json(path.with_suffix(".json"), document)
-    write_text(path.with_suffix(".md"), page(document))
+    write_json(path.with_suffix(".json"), models(name).document()["models"][0])
+    write_text(path.with_suffix(".md"), page(name, surrogate.document()))
     return path
 
 
-def page(document: dict[str, Any]) -> str:
+def page(name: str, header: Header) -> str:
     """The card as a page for people."""
-    card, data, trained = document["card"], document["card"]["data"], document["card"]["trained"]
-    ranges = [f"| {key} | {low:.4g} | {high:.4g} |" for key, (low, high) in document["ranges"].items()]
+    card, data, trained = header["card"], header["card"]["data"], header["card"]["trained"]
+    ranges = [f"| {key} | {low:.4g} | {high:.4g} |" for key, (low, high) in header["ranges"].items()]
     figures = []
     for key, value in card["test"].items():
         between = card["test_intervals"].get(key)
@@ -128,19 +126,19 @@ def page(document: dict[str, Any]) -> str:
     steps = f"{trained['steps']} steps"
     if trained["steps"] < trained["of"]:
         steps += f" of {trained['of']}, the best by validation"
-    outputs = ", ".join(f"{o['name']} ({o['unit']})" for o in document["outputs"])
+    outputs = ", ".join(f"{o['name']} ({o['unit']})" for o in header["outputs"])
     return "\n".join(
         [
-            f"# {document['name']}",
+            f"# {name}",
             "",
             card.get("about", ""),
             "",
-            f"Answers {outputs}, and {' and '.join(document['coefficients'])} by a head of their own. The route taken, "
+            f"Answers {outputs}, and {' and '.join(header['coefficients'])} by a head of their own. The route taken, "
             f"by validation cases, is {card['routes'].get('cd')} for C_D and {card['routes'].get('cl')} for C_L.",
             "",
             f"Trained with `aerosurrogate train {card['recipe']}` (seed {trained['seed']}, {steps}, "
             f"{trained['seconds'] / 60:.0f} minutes) on {data['train']} cases of {data['set']}"
-            + "".join(f", {count} of {name} beside them" for name, count in data.get("beside", {}).items())
+            + "".join(f", {count} of {other} beside them" for other, count in data.get("beside", {}).items())
             + (f", going on from {trained['start']}" if trained["start"] else "")
             + f"; {data['validation']} more chose the routes and calibrated trust, {data['test']} were held out for "
             "the table below.",
@@ -166,7 +164,7 @@ def page(document: dict[str, Any]) -> str:
     )
 
 
-def _intervals(figures: dict[str, Any]) -> list[str]:
+def _intervals(figures: dict[str, float]) -> list[str]:
     """How often the intervals hold; nothing where too few cases were held out to tell."""
     if not figures:
         return []
