@@ -158,8 +158,26 @@ def sample(batch: Batch, name: str, path: Path, variable: str = "", axis: int = 
     return values[index]
 
 
-def splits_by_name(cases: Entries) -> Splits:
+def splits_by_name(source: Path, cases: Entries) -> Splits:
     return {split: [n for n in cases if n.split("-")[-2] == split] for split in ("train", "test")}
+
+
+def curved_grids(prefix: str, files: tuple[Path, ...], channels: int) -> list[Batch]:
+    """Batches of a Geo-FNO set on curved grids: X and Y (samples, rows, columns), Q (samples, channels, rows, columns).
+
+    The test samples are 1000..1199.
+    """
+    x, y, q = files
+    count, rows, columns = expect(x, "", 3)
+    expect(y, "", 3, axis_0=count, axis_1=rows, axis_2=columns)
+    expect(q, "", 4, axis_0=count, axis_1=channels, axis_2=rows, axis_3=columns)
+    return batches_of(prefix, files, published(count, 1000, 200, test_start=1000))
+
+
+def on_curved_grid(batch: Batch, name: str, field: str, channel: int) -> Case:
+    """One case of such a set, with one channel of Q as its field."""
+    x, y, q = (sample(batch, name, path) for path in batch.files)
+    return structured(name, x.shape, np.stack([x.ravel(), y.ravel()], axis=1), {field: q[channel]})
 
 
 def unit_grid(*sizes: int) -> Array:

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options, arrays
-from aerosurrogate.data.splits import Splits
-from aerosurrogate.data.store import Entries
 from aerosurrogate.errors import InputError
 
 VERSION = 1
@@ -56,5 +54,4 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     return arrays.structured(name, x.shape, arrays.unit_grid(*x.shape), {"solution": y}, coefficient=x)
 
 
-def splits(source: Path, cases: Entries) -> Splits:
-    return arrays.splits_by_name(cases)
+splits = arrays.splits_by_name

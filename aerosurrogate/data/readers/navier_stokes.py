@@ -8,8 +8,6 @@ from pathlib import Path
 
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options, arrays
-from aerosurrogate.data.splits import Splits
-from aerosurrogate.data.store import Entries
 
 VERSION = 1
 FILES = ("NavierStokes_V1e-5_N1200_T20.mat",)
@@ -34,5 +32,4 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     return arrays.structured(name, grid, points, {"frames": frames[:, GIVEN:]}, frames=frames[:, :GIVEN])
 
 
-def splits(source: Path, cases: Entries) -> Splits:
-    return arrays.splits_by_name(cases)
+splits = arrays.splits_by_name

@@ -6,15 +6,12 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options, arrays
-from aerosurrogate.data.splits import Splits
-from aerosurrogate.data.store import Entries
 
 VERSION = 1
 FILES = ("Pipe_X.npy", "Pipe_Y.npy", "Pipe_Q.npy")
+CHANNELS, ALONG = 3, 0  # of Q
 
 
 def recognises(source: Path) -> bool:
@@ -22,17 +19,11 @@ def recognises(source: Path) -> bool:
 
 
 def batches(source: Path, options: Options) -> list[Batch]:
-    x, y, q = files = arrays.find(source, *FILES)
-    count, rows, columns = arrays.expect(x, "", 3)
-    arrays.expect(y, "", 3, axis_0=count, axis_1=rows, axis_2=columns)
-    arrays.expect(q, "", 4, axis_0=count, axis_1=3, axis_2=rows, axis_3=columns)
-    return arrays.batches_of("pipe", files, arrays.published(count, 1000, 200, test_start=1000))
+    return arrays.curved_grids("pipe", arrays.find(source, *FILES), CHANNELS)
 
 
 def read(batch: Batch, name: str, options: Options) -> Case:
-    x, y, q = (arrays.sample(batch, name, path) for path in batch.files)
-    return arrays.structured(name, x.shape, np.stack([x.ravel(), y.ravel()], axis=1), {"velocity": q[0]})
+    return arrays.on_curved_grid(batch, name, "velocity", ALONG)
 
 
-def splits(source: Path, cases: Entries) -> Splits:
-    return arrays.splits_by_name(cases)
+splits = arrays.splits_by_name

@@ -11,8 +11,6 @@ import numpy as np
 
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.readers import Batch, Options, arrays
-from aerosurrogate.data.splits import Splits
-from aerosurrogate.data.store import Entries
 
 VERSION = 1
 FILES = ("plas_N987_T20.mat",)
@@ -39,5 +37,4 @@ def read(batch: Batch, name: str, options: Options) -> Case:
     return arrays.structured(name, grid, arrays.unit_grid(*grid), fields, die=np.repeat(die, grid[1]))
 
 
-def splits(source: Path, cases: Entries) -> Splits:
-    return arrays.splits_by_name(cases)
+splits = arrays.splits_by_name
