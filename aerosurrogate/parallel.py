@@ -1,11 +1,11 @@
 """Many tasks at once.
 
-`each` spreads designs over the threads of a process and over the processes of a torchrun launch: the model is loaded
-once. `over_processes` spreads reading and thinning over processes of their own, where one that dies takes only its own
-task with it. Two that are not here have reasons of their own: solvers run in process groups that end with whoever
-asked for them (simulate/driver.py), pictures in one process that OpenGL may take down (viz/render.py).
+`each` shares designs among the threads of a process and the processes of a torchrun launch: the model is loaded once.
+`over_processes` shares reading, thinning and solving among processes of their own, where one that dies takes only its
+own task with it. Pictures are drawn elsewhere, in one process that stays and that OpenGL may take down (viz/render.py).
 """
 
+import contextlib
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -133,19 +133,28 @@ def _gathered(
     return {k: v for part in every for k, v in part.items()}, {k: v for part in reasons for k, v in part.items()}
 
 
+def one_thread() -> None:
+    """Processes share the cores; threads inside each would only be in each other's way."""
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "IGL_NUM_THREADS"), "1"))
+
+
 def over_processes(
-    work: Callable[[Task], Answer], tasks: list[Task], jobs: int | None = None
+    work: Callable[[Task], Answer],
+    tasks: list[Task],
+    jobs: int | None = None,
+    begin: Callable[[], None] = one_thread,
 ) -> Iterator[tuple[Task, Answer | None]]:
     """(task, work(task)) for every task as they are done, on `jobs` processes (all cores unless said).
 
     The answer is None for a task that ended its process, as a crash inside a library does: the few tasks that were
-    under way beside it are then done again, one by one. `work` must be a function of a module.
+    under way beside it are then done again, one by one. Whatever ends this early ends the processes too. `work`, and
+    `begin`, which each process calls first, must be functions of a module.
     """
     jobs = min(jobs or cores(), max(len(tasks), 1))
     waiting = list(reversed(tasks))
     while waiting:
         suspects: list[Task] = []
-        with _pool(jobs) as pool:
+        with _pool(jobs, begin) as pool:
             under_way: dict[Future[Answer], Task] = {}
             while (waiting and not suspects) or under_way:
                 while waiting and not suspects and len(under_way) < 2 * jobs:
@@ -158,26 +167,29 @@ def over_processes(
                     except BrokenProcessPool:
                         suspects.append(task)
         for task in suspects:
-            yield task, _alone(work, task)
+            yield task, _alone(work, task, begin)
 
 
-def _alone(work: Callable[[Task], Answer], task: Task) -> Answer | None:
-    with _pool(1) as pool:
+def _alone(work: Callable[[Task], Answer], task: Task, begin: Callable[[], None]) -> Answer | None:
+    with _pool(1, begin) as pool:
         try:
             return pool.submit(work, task).result()
         except BrokenProcessPool:
             return None
 
 
-def _pool(jobs: int) -> ProcessPoolExecutor:
+@contextlib.contextmanager
+def _pool(jobs: int, begin: Callable[[], None]) -> Iterator[ProcessPoolExecutor]:
     """Processes forked from a small server that has the libraries loaded and no threads that a fork could cut."""
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:
         context.set_forkserver_preload(_PRELOADED)
-    return ProcessPoolExecutor(jobs, context, initializer=_one_thread)
-
-
-def _one_thread() -> None:
-    """Processes share the cores; threads inside each would only be in each other's way."""
-    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "IGL_NUM_THREADS"), "1"))
+    with ProcessPoolExecutor(jobs, context, initializer=begin) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise

@@ -196,6 +196,15 @@ def test_a_driver_that_is_killed_leaves_no_solver_behind(tmp_path):
     assert within(4, lambda: not any(alive(worker) for worker in workers) and not solvers_in(tmp_path))
 
 
+@needs_openfoam
+def test_a_case_whose_process_died_is_told_and_can_be_tried_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(driver, "over_processes", lambda work, tasks, *_: ((task, None) for task in tasks))
+    (outcome,) = driver.simulate(["naca0012"], tmp_path, fidelity="fast")
+    assert outcome.state == "failed"
+    assert "memory" in outcome.reason
+    assert not list(tmp_path.glob("runs/*/record.json"))
+
+
 def alive(process: str) -> bool:
     """Whether a process runs, or sleeps; one that only waits to be counted as dead does not."""
     with contextlib.suppress(OSError):

@@ -17,7 +17,6 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +32,7 @@ from aerosurrogate.data.store import Manifest, gathered, read_moments, shuffled,
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.airfoil import is_naca
 from aerosurrogate.mesh.coordinates import SUFFIXES, named_in_folder
+from aerosurrogate.parallel import one_thread, over_processes
 from aerosurrogate.simulate import airfoils, cars, openfoam
 from aerosurrogate.simulate.fields import solved_fields
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution, Spec, draw_uniform, known_fidelity, read_spec
@@ -256,24 +256,16 @@ def recorded(out: Path, task: Task) -> Outcome | None:
 
 def _solved(tasks: list[Task], jobs: int | None) -> Iterator[Outcome]:
     """Solve on `jobs` processes, outcomes as they come. Whatever ends this early ends the solvers too."""
-    if not tasks:
-        return
-    context = multiprocessing.get_context("spawn")
-    workers = min(jobs or os.cpu_count() or 1, len(tasks))
-    with ProcessPoolExecutor(workers, context, initializer=_start_worker) as pool:
-        try:
-            for future in as_completed([pool.submit(solve_task, task) for task in tasks]):
-                yield future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
+    for task, outcome in over_processes(solve_task, tasks, jobs, _begin):
+        if outcome is None:  # no record is left: the same command tries it again
+            reason = "the process that solved it ended, as it does where the memory runs out"
+            outcome = Outcome(task.design.name, task.digest, "failed", reason, 1, 0.0, 0, {}, asdict(task.design))
+        yield outcome
 
 
-def _start_worker() -> None:
+def _begin() -> None:
     """One thread a process; and a process group of its own, which ends, solver and all, with the parent."""
-    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "IGL_NUM_THREADS"), "1"))
+    one_thread()
     os.setpgrp()
     signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
     parent = multiprocessing.parent_process()
