@@ -50,10 +50,10 @@ class Data(Table):
     fields: Annotated[tuple[str, ...], Field(min_length=1)]  # that the model answers, by their names in the data set
     where: dict[str, Literal["all", "surface", "volume"]] = Field({})  # fields that count elsewhere than usual
     coefficients: tuple[Literal["lift", "log_drag"], ...] = ()  # answered by the head
-    # Of the fields: by the stream, by mean and spread of the training split, or none.
+    # Of the fields: by the stream, by mean and deviation over the training split, or none.
     scaling: Literal["nondimensional", "standardised", "raw"] = "standardised"
-    # Which inputs have the mean of the training split subtracted and are divided by its spread: functions are all but
-    # the positions.
+    # Which inputs have the mean of the training split subtracted and are divided by its deviation: functions are all
+    # but the positions.
     scale_inputs: Literal["all", "functions", "none"] = "all"
     source: str = ""  # where the data come from; this and the next two are said when they are not there
     size: str = ""  # of the data

@@ -213,11 +213,11 @@ class Response:
         distance = torch.where(seen.skin, torch.zeros_like(gap), torch.where(inner, plane, gap))
         away = torch.where((seen.skin | inner)[:, None], n, off / gap[:, None])
         features = inputs_of(scaling.input_names, points + seen.shift, away, distance, seen.skin, speed, alpha, stream)
-        mean, size = (torch.tensor(v, dtype=torch.float64) for v in scaling.inputs_spread)
+        mean, size = (torch.tensor(v, dtype=torch.float64) for v in scaling.input_scale)
         inputs = ((features - mean) / size).float()[None].to(self.surrogate.device)
         answer = self.surrogate.model(inputs, skin=seen.skin[None].to(self.surrogate.device))
-        mean, spread = (torch.tensor(v, dtype=torch.float64) for v in scaling.coefficients_spread)
-        head = dict(zip(scaling.coefficient_names, answer.coefficients[0].double().cpu() * spread + mean, strict=True))
+        mean, size = (torch.tensor(v, dtype=torch.float64) for v in scaling.coefficient_scale)
+        head = dict(zip(scaling.coefficient_names, answer.coefficients[0].double().cpu() * size + mean, strict=True))
         known = {"cl": head["lift"]} if "lift" in head else {}
         known |= {"cd": head["log_drag"].exp()} if "log_drag" in head else {}
         return known | ({"cl/cd": known["cl"] / known["cd"]} if len(known) == 2 else {})

@@ -81,8 +81,8 @@ def test_new_inputs_and_fields_are_learned_anew_and_said(
     weights = [model.model.state_dict()["embed.hidden.weight"] for model in (after, before)]
     assert names[:2] == ["normal", "position_per_length"]  # two columns each
     torch.testing.assert_close(weights[0][:, 2:4], weights[1][:, :2], atol=1e-7, rtol=0)
-    assert after.scaling.inputs_spread[0][2:4] == before.scaling.inputs_spread[0][:2]
-    assert 0 < after.scaling.inputs_spread[0][-1] < 2  # mean wall distance of the new data, chords
+    assert after.scaling.input_scale[0][2:4] == before.scaling.input_scale[0][:2]
+    assert 0 < after.scaling.input_scale[0][-1] < 2  # mean wall distance of the new data, chords
 
 
 def test_other_architectures_and_scalings_are_refused(home: Path, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_every_form_gives_the_cells_that_vtk_sees(tmp_path, mesh, mode, packed, 
     writer.SetBlockSize(1024)
     writer.Write()
     file = VtuFile(path)
-    found = list(file.stream(["p", "U", "T"], size=50))
+    found = list(file.chunks(["p", "U", "T"], size=50))
     assert file.cells == mesh.n_cells
     volumes = np.concatenate([cells.volumes for cells in found])
     assert np.allclose(volumes, np.abs(mesh.compute_cell_sizes().cell_data["Volume"]), rtol=1e-6)
@@ -76,7 +76,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, form):
     assert pv.read(path).n_cells == count  # VTK agrees that this is a VTU
     tracemalloc.start()
     try:
-        cells = sum(len(part.volumes) for part in VtuFile(path).stream(["pMeanTrim", "UMeanTrim"]))
+        cells = sum(len(part.volumes) for part in VtuFile(path).chunks(["pMeanTrim", "UMeanTrim"]))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -95,7 +95,7 @@ def test_polyhedra_weigh_about_as_much_as_the_hexahedra_they_are(tmp_path):
 
     assert types(12) in data
     (tmp_path / "b.vtu").write_text(data.replace(types(12), types(42)))
-    one, other = (next(VtuFile(tmp_path / f"{name}.vtu").stream(["p"])).volumes for name in "ab")
+    one, other = (next(VtuFile(tmp_path / f"{name}.vtu").chunks(["p"])).volumes for name in "ab")
     assert one == pytest.approx(0.008)
     assert other == pytest.approx(one, rel=1e-6)
 
@@ -105,16 +105,16 @@ def test_damaged_and_foreign_files_are_refused_by_name(tmp_path, mesh):
     mesh.save(path)
     path.write_bytes(path.read_bytes()[:-4000])
     with pytest.raises(InputError, match=r"mesh\.vtu"):
-        list(VtuFile(path).stream(["p", "U"]))
+        list(VtuFile(path).chunks(["p", "U"]))
     (tmp_path / "no.vtu").write_text("<VTKFile type='PolyData'></VTKFile>")
     with pytest.raises(InputError, match="describes no mesh"):
         VtuFile(tmp_path / "no.vtu")
     mesh.save(tmp_path / "ascii.vtu", binary=False)
     with pytest.raises(InputError, match="binary or appended"):
-        list(VtuFile(tmp_path / "ascii.vtu").stream(["p"]))
+        list(VtuFile(tmp_path / "ascii.vtu").chunks(["p"]))
     mesh.save(path)
     with pytest.raises(InputError, match="no array nothing"):
-        list(VtuFile(path).stream(["nothing"]))
+        list(VtuFile(path).chunks(["nothing"]))
 
 
 def test_parts_come_in_the_order_of_their_numbers(tmp_path):

@@ -1,7 +1,7 @@
 """Features and scaling: the one place where a case becomes a model's inputs and targets, and its outputs fields again.
 
 Three scalings of fields. `nondimensional`: Cp = p/q, U/U_inf, Cf = tau/q, nut/(U_inf L), then each channel by its mean
-and spread over the training split. `standardised`: SI values by their mean and spread, as in the paper. `raw`: as
+and deviation over the training split. `standardised`: SI values by their mean and deviation, as in the paper. `raw`: as
 they are. Coefficients are those of the silhouette S (in 2D the chord times a metre of span), whatever reference area a
 data set has: lift = F_lift / (q S), log_drag = ln(F_drag / (q S)). S is exact for any shape; a head that answered F/q
 would have to learn it.
@@ -23,6 +23,7 @@ CLOSEST = 1e-5  # body lengths: wall distances below it look alike in "log_dista
 NOTHING = 1e-3  # of a vector's size: a component with less is none
 WAVES = (1.0, 0.5, 0.25, 0.125)  # body lengths
 MeanAndSize = tuple[tuple[float, ...], tuple[float, ...]]  # by channel: subtracted, and divided by
+_IN_FILES = {f"{name}_scale": f"{name}s_spread" for name in ("input", "field", "coefficient")}
 
 
 @dataclass(frozen=True)
@@ -123,9 +124,9 @@ class Scaling:
     dimensions: int
     channels: tuple[int, ...]  # of each field
     where: tuple[str, ...]  # each field counts: all, surface, volume
-    inputs_spread: MeanAndSize  # "spread" in checkpoints: the standard deviation
-    fields_spread: MeanAndSize
-    coefficients_spread: MeanAndSize
+    input_scale: MeanAndSize
+    field_scale: MeanAndSize
+    coefficient_scale: MeanAndSize
 
     @classmethod
     def fit(
@@ -163,14 +164,14 @@ class Scaling:
         return cls(
             **{
                 **bare.__dict__,
-                "inputs_spread": _joined([as_is(seen[n]) if n in kept else mean_and_size(seen[n]) for n in inputs]),
-                "fields_spread": _joined(
+                "input_scale": _joined([as_is(seen[n]) if n in kept else mean_and_size(seen[n]) for n in inputs]),
+                "field_scale": _joined(
                     [
                         as_is(answered[n]) if kind == "raw" else mean_and_size(answered[n], field_spec(n).vector)
                         for n in fields
                     ]
                 ),
-                "coefficients_spread": mean_and_size(head["targets"]),
+                "coefficient_scale": mean_and_size(head["targets"]),
             }
         )
 
@@ -238,7 +239,7 @@ class Scaling:
 
     @property
     def input_channels(self) -> int:
-        return len(self.inputs_spread[0])
+        return len(self.input_scale[0])
 
     @property
     def output_channels(self) -> int:
@@ -253,13 +254,13 @@ class Scaling:
 
     def inputs(self, places: Places) -> Array:
         """The model's inputs, (n, channels), positions first."""
-        mean, size = _rows(self.inputs_spread)
+        mean, size = _rows(self.input_scale)
         raw = np.concatenate([self._input(name, places) for name in self.input_names], axis=1, dtype=np.float32)
         return (raw - mean) / size
 
     def targets(self, case: Case) -> Array:
         """The fields as the model should answer them, (n, channels); what is not known at a point is 0 there."""
-        mean, size = _rows(self.fields_spread)
+        mean, size = _rows(self.field_scale)
         if not case.fields:
             return np.zeros((len(case.points), self.output_channels), np.float32)
         raw = [self._field(name, case.fields[name], case.conditions) for name in self.field_names]
@@ -279,7 +280,7 @@ class Scaling:
 
     def fields(self, outputs: NDArray, surface: NDArray[np.bool_], conditions: Conditions | None) -> dict[str, Array]:
         """Fields in SI units from the model's outputs (n, channels); zero where a field is not defined."""
-        mean, size = _rows(self.fields_spread)
+        mean, size = _rows(self.field_scale)
         values = np.where(self.defined(surface), outputs * size + mean, 0)
         unit = {
             name: natural_unit(name, conditions) if self.kind == "nondimensional" else 1.0 for name in self.field_names
@@ -294,12 +295,12 @@ class Scaling:
         scale = reference.get("area", shadow) / shadow
         lift, drag = (reference.get(name, np.nan) * scale for name in ("cl", "cd"))
         raw = {"lift": lift, "log_drag": np.log(np.maximum(drag, 1e-6))}
-        mean, size = _rows(self.coefficients_spread)
+        mean, size = _rows(self.coefficient_scale)
         return ((np.array([raw[name] for name in self.coefficient_names]) - mean) / size).astype(np.float32)
 
     def force_areas(self, answers: NDArray, silhouette: float) -> dict[str, float]:
         """Drag and lift over dynamic pressure, m2, of a body of this silhouette, m2, from the head's answer (k,)."""
-        mean, size = _rows(self.coefficients_spread)
+        mean, size = _rows(self.coefficient_scale)
         values = dict(zip(self.coefficient_names, (answers * size + mean).tolist(), strict=True))
         areas = {}
         if "log_drag" in values:
@@ -310,11 +311,12 @@ class Scaling:
 
     def document(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return asdict(self)
+        return {_IN_FILES.get(key, key): value for key, value in asdict(self).items()}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "Scaling":
-        return cls(**{key: _tuples(value) for key, value in document.items()})
+        names = {stored: name for name, stored in _IN_FILES.items()}
+        return cls(**{names.get(key, key): _tuples(value) for key, value in document.items()})
 
 
 def natural_unit(name: str, conditions: Conditions | None) -> float:

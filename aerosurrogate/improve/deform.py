@@ -46,7 +46,7 @@ class Deformation:
     """A way to move points of the model's frame, m, with the limits of its numbers."""
 
     weights: Callable[[Floats], Any]  # points (n, d) -> (n, controls)
-    spread: csr_array  # (controls * d, count)
+    numbered: csr_array  # (controls * d, count): how controls follow the numbers of q
     low: Floats  # (count,) m
     high: Floats
 
@@ -56,17 +56,17 @@ class Deformation:
 
     def shift(self, points: Floats, free: Floats, q: Floats) -> Floats:
         """How far points (n, d) of the undeformed body move, (n, d) m; `free` (n,) 0 to 1."""
-        return np.asarray(free[:, None] * (self.weights(points) @ (self.spread @ q).reshape(-1, points.shape[1])))
+        return np.asarray(free[:, None] * (self.weights(points) @ (self.numbered @ q).reshape(-1, points.shape[1])))
 
     def pull(self, points: Floats, free: Floats, by_point: Floats) -> Floats:
         """What something gains a number of q (count,), from its gradient (n, d) at the points."""
-        return np.asarray(self.spread.T @ np.asarray(self.weights(points).T @ (free[:, None] * by_point)).ravel())
+        return np.asarray(self.numbered.T @ np.asarray(self.weights(points).T @ (free[:, None] * by_point)).ravel())
 
     def stiffness(self, points: Floats, free: Floats, areas: Floats) -> Floats:
         """H (count, count): q H q is the mean square movement of the skin, areas (n,), and a little of q itself."""
         scaled = csr_array(self.weights(points)) * (free * np.sqrt(areas / areas.sum()))[:, None]
         gram = np.kron((scaled.T @ scaled).toarray(), np.eye(points.shape[1]))
-        found = self.spread.T @ (self.spread.T @ gram).T
+        found = self.numbered.T @ (self.numbered.T @ gram).T
         return np.asarray(found + LEAST * np.trace(found) / len(found) * np.eye(len(found)))
 
 
@@ -145,8 +145,8 @@ def _with_numbers(weights: Any, still: NDArray[np.bool_], least: Floats, most: f
         high.append(most)
     if not low:
         raise InputError("nothing to move: the box leaves no control free", remedy="a larger --box, or less to --keep")
-    spread = csr_array((signs, (rows, columns)), shape=(still.size, len(low)))
-    return Deformation(weights, spread, np.array(low), np.array(high))
+    numbered = csr_array((signs, (rows, columns)), shape=(still.size, len(low)))
+    return Deformation(weights, numbered, np.array(low), np.array(high))
 
 
 def free_of_wheels(surface: Surface, length: float, floor: float | None) -> Floats:
@@ -190,8 +190,8 @@ def section_modes(surface: Surface, chord: float, most: float) -> Deformation:
         )
 
     count = 2 * MODES
-    spread = csr_array((np.ones(count), (2 * np.arange(count) + 1, np.arange(count))), shape=(2 * count, count))
-    return Deformation(weights, spread, np.full(count, -most), np.full(count, most))
+    numbered = csr_array((np.ones(count), (2 * np.arange(count) + 1, np.arange(count))), shape=(2 * count, count))
+    return Deformation(weights, numbered, np.full(count, -most), np.full(count, most))
 
 
 def upper_side(surface: Surface) -> Floats:

@@ -285,12 +285,12 @@ class VtuFile:
         dtype, width = np.dtype(coding.order + kind), int(said.get("NumberOfComponents", "1") or 1)
         return Column(self.parts, coding, said.get("Name", ""), dtype, width, start, encoded)
 
-    def stream(self, names: Sequence[str], size: int = CELLS) -> Iterator[Cells]:
+    def chunks(self, names: Sequence[str], size: int = CELLS) -> Iterator[Cells]:
         """All cells with the arrays named, in order; those that belong to points are averaged over a cell's corners."""
         for piece in self.pieces:
-            yield from self._stream(piece, names, size)
+            yield from self._chunks(piece, names, size)
 
-    def _stream(self, piece: Piece, names: Sequence[str], size: int) -> Iterator[Cells]:
+    def _chunks(self, piece: Piece, names: Sequence[str], size: int) -> Iterator[Cells]:
         def column(section: str, name: str) -> Column:
             if (section, name) not in piece.columns:
                 remedy = "write it with binary or appended arrays" if section in ("Points", "Cells") else ""

@@ -68,7 +68,7 @@ class Processes:
         """What the first process finds, as plain JSON values, in all of them."""
         if self.group is None:
             return find()
-        return json.loads(self._spread(json.dumps(find()).encode() if self.first else b""))
+        return json.loads(self._broadcast(json.dumps(find()).encode() if self.first else b""))
 
     @contextlib.contextmanager
     def fetched(self, path: Path) -> Iterator[Path]:
@@ -76,7 +76,7 @@ class Processes:
         if self.group is None:
             yield path
             return
-        content = self._spread(path.read_bytes() if self.first else b"")
+        content = self._broadcast(path.read_bytes() if self.first else b"")
         if self.first:
             yield path
             return
@@ -102,7 +102,7 @@ class Processes:
         places[rank] = value
         return places
 
-    def _spread(self, content: bytes) -> bytes:
+    def _broadcast(self, content: bytes) -> bytes:
         size = int(self.sum(self._place(0, len(content)))[0])
         held = torch.zeros(size, dtype=torch.uint8, device=self.device)
         if self.first:

@@ -14,7 +14,7 @@ from aerosurrogate.surrogate import answer_all_times
 from aerosurrogate.training import losses
 from aerosurrogate.training.batches import Batch
 
-SMALLEST = 0.01  # of a field's spread: cases with less than this of it have no relative error
+SMALLEST = 0.01  # of a field's size in all cases: cases with less than this of it have no relative error
 
 
 class Objective(nn.Module):
@@ -25,7 +25,7 @@ class Objective(nn.Module):
     """
 
     mean: Tensor
-    spread: Tensor
+    size: Tensor
 
     def __init__(
         self, model: Model, scaling: Scaling, training: Training, group: dist.ProcessGroup | None = None
@@ -34,7 +34,7 @@ class Objective(nn.Module):
         self.model, self.scaling, self.training_recipe, self.group = model, scaling, training, group
         self.columns = scaling.columns()
         self.uses_head = bool(scaling.coefficient_names and training.coefficient_weight and training.task == "steady")
-        for name, values in zip(("mean", "spread"), scaling.fields_spread, strict=True):
+        for name, values in zip(("mean", "size"), scaling.field_scale, strict=True):
             self.register_buffer(name, torch.tensor(values, dtype=torch.float32), persistent=False)
 
     def forward(self, batch: Batch, time: Tensor | None = None) -> dict[str, Tensor]:
@@ -91,7 +91,7 @@ class Objective(nn.Module):
         def of(columns: slice, points: Tensor) -> Tensor:
             here = counted[..., columns] & points[..., None]
             fields = error[..., columns], truth[..., columns], here, batch.weights
-            return losses.relative_sums(*fields, least=SMALLEST * self.spread[columns])
+            return losses.relative_sums(*fields, least=SMALLEST * self.size[columns])
 
         if t.time_steps > 1:
             width = self.scaling.output_channels // t.time_steps
@@ -108,8 +108,8 @@ class Objective(nn.Module):
         return torch.stack(each), weights
 
     def _decoded(self, scaled: Tensor) -> Tensor:
-        c = scaled.shape[-1]  # all times share their spread with the first where the scaling is raw
-        return scaled * self.spread[:c] + self.mean[:c]
+        c = scaled.shape[-1]  # all times share mean and size with the first where the scaling is raw
+        return scaled * self.size[:c] + self.mean[:c]
 
     def _totals(self, sums: list[Tensor]) -> list[Tensor]:
         """The sums over all processes that share the points, in one go."""

@@ -45,9 +45,9 @@ def inherited(fitted: Scaling, source: Surrogate, name: str) -> Scaling:
         _say(what, ours, other, name)
     return replace(
         fitted,
-        inputs_spread=_joined(fitted.inputs_spread, theirs.inputs_spread, *pairs["inputs"]),
-        fields_spread=_joined(fitted.fields_spread, theirs.fields_spread, *pairs["fields"]),
-        coefficients_spread=_joined(fitted.coefficients_spread, theirs.coefficients_spread, *pairs["coefficients"]),
+        input_scale=_joined(fitted.input_scale, theirs.input_scale, *pairs["inputs"]),
+        field_scale=_joined(fitted.field_scale, theirs.field_scale, *pairs["fields"]),
+        coefficient_scale=_joined(fitted.coefficient_scale, theirs.coefficient_scale, *pairs["coefficients"]),
     )
 
 

@@ -5,7 +5,7 @@ Three kinds of signs, each turned into a score that is about 1 at the edge of th
     ranges          conditions and plain shape measures, against the training set's smallest and largest values
     features        distance of the pooled skin features of the last layer to the training set's, along its main axes
                     and off them
-    disagreement    of the two routes to a coefficient, against its spread on validation cases
+    disagreement    of the two routes to a coefficient, against its size on validation cases
 
 Each sign is measured in its own conformal 95 % quantile over validation cases. The worst score counts, and its limit
 is again that quantile, so that 95 % of shapes like the training set's are `inside`; up to twice the limit is `near`,
@@ -166,14 +166,14 @@ def fit(training: Sequence[Evidence], validation: Sequence[Evidence]) -> Statist
     validation = validation or training
     features = np.stack([e.features for e in training]).astype(float)
     centre = features.mean(axis=0)
-    _, spread, axes = np.linalg.svd(features - centre, full_matrices=False)
-    spread = spread / math.sqrt(max(len(features) - 1, 1))
-    kept = min(_AXES, int(np.sum(spread > 1e-6 * spread[0])))
+    _, sizes, axes = np.linalg.svd(features - centre, full_matrices=False)
+    deviations = sizes / math.sqrt(max(len(features) - 1, 1))
+    kept = min(_AXES, int(np.sum(deviations > 1e-6 * deviations[0])))
     known: Statistics = {
         "ranges": {
             name: [min(values), max(values)] for name, values in _columns([e.conditions | e.shape for e in training])
         },
-        "features": {"centre": _plain(centre), "axes": _plain(axes[:kept]), "spread": _plain(spread[:kept])},
+        "features": {"centre": _plain(centre), "axes": _plain(axes[:kept]), "spread": _plain(deviations[:kept])},
         "middles": {name: float(np.median(values)) for name, values in _columns([e.disagreement for e in validation])},
         "cases": [len(training), len(validation)],
         "units": {},
@@ -242,10 +242,10 @@ def _distances(known: Statistics, features: NDArray) -> tuple[float, float]:
     """Root mean square distance along the main axes in standard deviations, and what lies off them."""
     basis = known["features"]
     offset = np.asarray(features, dtype=float) - np.array(basis["centre"])
-    axes, spread = np.array(basis["axes"]), np.array(basis["spread"])
+    axes, deviations = np.array(basis["axes"]), np.array(basis["spread"])
     along = axes @ offset
     off = float(np.linalg.norm(offset - axes.T @ along))
-    return float(np.sqrt(np.mean((along / spread) ** 2))), off
+    return float(np.sqrt(np.mean((along / deviations) ** 2))), off
 
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> list[tuple[str, list[float]]]:

@@ -24,7 +24,7 @@ import numpy as np
 from aerosurrogate.conditions import Conditions, FlowAxes
 from aerosurrogate.data.case import Case, field_spec
 from aerosurrogate.data.readers import Batch, Options
-from aerosurrogate.data.readers.meshes import Points, at_faces, flow_case, streamed, thinned
+from aerosurrogate.data.readers.meshes import Points, at_faces, drawn_while_read, flow_case, thinned
 from aerosurrogate.data.splits import Splits, four_to_one
 from aerosurrogate.data.store import Entries
 from aerosurrogate.errors import InputError
@@ -92,7 +92,7 @@ class PublishedRuns:
         around = None
         if volume:
             file = VtuFile(*volume)
-            around = streamed(
+            around = drawn_while_read(
                 file,
                 _present(self.air, file),
                 moved,

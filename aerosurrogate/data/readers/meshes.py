@@ -20,7 +20,7 @@ from aerosurrogate.mesh.vtu import Cells, VtuFile
 
 Floats = NDArray[np.float64]
 TOUCHING = 1e-12  # body lengths
-SCOUTS = 300_000  # points of a skin to which the distance of streamed cells is measured: 9 mm apart on a car
+SCOUTS = 300_000  # points of a skin to which the distance of cells is measured: 9 mm apart on a car
 MEASURED = 4096, 2048  # points on and around a body of which no more than coefficients is known
 
 
@@ -80,7 +80,7 @@ def thinned(skin: Points, keep: int, seed: int) -> Points:
     return Points(skin.points[rows], normals[rows] * shares[:, None], fields)
 
 
-def streamed(
+def drawn_while_read(
     file: VtuFile,
     names: Mapping[str, str | tuple[str, ...]],
     surface: Surface,
@@ -100,7 +100,7 @@ def streamed(
     wanted = {ours: (theirs,) if isinstance(theirs, str) else theirs for ours, theirs in names.items()}
     draw = Draw(keep, seed)
     low, high = surface.bounds
-    for cells in file.stream([name for group in wanted.values() for name in group]):
+    for cells in file.chunks([name for group in wanted.values() for name in group]):
         points, volumes = place(cells.centres), cells.volumes * metres**3
         beside = np.linalg.norm(np.maximum(np.maximum(low - points, points - high), 0), axis=1)
         most = region.density(beside / length) * volumes * region.contains(points / length)

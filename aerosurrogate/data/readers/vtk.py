@@ -51,9 +51,9 @@ from aerosurrogate.data.readers.meshes import (
     at_faces,
     at_vertices,
     cell_volumes,
+    drawn_while_read,
     flow_case,
     measured_points,
-    streamed,
     thinned,
     vertex_volumes,
 )
@@ -287,7 +287,7 @@ def _air(path: Path, body: Body, settings: FolderSettings, metres: float, keep: 
         have = {*file.names("CellData"), *file.names("PointData")}
         wanted = {ours: theirs for ours, theirs in arrays_of(settings, have).items() if theirs in have}
         if wanted:
-            drawn = streamed(
+            drawn = drawn_while_read(
                 file, wanted, body.in_model_frame(), lambda x: body.to_model(x * metres), metres, keep, seed
             )
             return Points(drawn.points, drawn.sizes, _turned(drawn.fields, body.rotation))
