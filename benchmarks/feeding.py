@@ -6,6 +6,11 @@ for data and on logs.
 Trains recipes/airfrans.toml on cases of that set's size (180 thousand points), whose values are made up: what is timed
 does not depend on them. Points are drawn as the paper does (any rows) and as our own recipes do (by density). Prints
 one JSON document.
+
+`batch` is what a GPU would wait for: milliseconds of a core for a batch that a process makes; and for one that is drawn
+where the cases live, the launches, the megabytes that they read and write (topk and the like as one launch that goes
+through its arguments once), and the milliseconds that this takes an A100 by the estimate of gpu_counts.py, beside those
+of the compiled step.
 """
 
 import argparse
@@ -15,6 +20,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+import torch
+from gpu_counts import RESULTS, Counts, Moved
 
 from aerosurrogate import console
 from aerosurrogate.conditions import Conditions
@@ -23,14 +30,17 @@ from aerosurrogate.data.store import Manifest, write_manifest, write_shard
 from aerosurrogate.mesh import surroundings
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.recipe import read_recipe
-from aerosurrogate.training.batches import Batch
+from aerosurrogate.training.batches import Batch, Batches
 from aerosurrogate.training.cases import open_cases
 from aerosurrogate.training.distribution import processes
 from aerosurrogate.training.loop import Trainer
+from aerosurrogate.training.resident import Resident
 from aerosurrogate.training.run import Run
 
 ROOT = Path(__file__).parents[1]
 CASES, SKIN, AROUND = 5, 1_000, 179_000
+STEP = "ours, compiled, budget 1"  # of gpu_counts.py, at 32,768 points
+REPEATS = 10
 
 
 def made_up_case(number: int) -> Case:
@@ -76,7 +86,33 @@ class TimedTrainer(Trainer):
         return loss
 
 
-def measure(data: Path, out: Path, changes: list[str]) -> dict[str, float]:
+def batch_costs(made: Batches) -> dict[str, float]:
+    """Of one batch, made by a core and drawn on a device."""
+
+    def milliseconds(batches: Batches) -> float:
+        for step in range(CASES):  # all files have been read
+            batches.make(step)
+        start = time.process_time()
+        for step in range(REPEATS):
+            batches.make(step)
+        return 1e3 * (time.process_time() - start) / REPEATS
+
+    here = Resident(made, torch.device("cpu"))
+    with Moved() as moved:
+        here.make(0)
+    counts = Counts(moved.launches, moved.bytes / 1e9)
+    step = json.loads((RESULTS / "gpu_counts_32768_256_32.json").read_text(encoding="utf-8"))["rows"][STEP]
+    return {
+        "made_by_a_core_ms": round(milliseconds(made), 1),
+        "drawn_by_a_core_ms": round(milliseconds(here), 1),
+        "drawn_launches": moved.launches,
+        "drawn_megabytes": round(moved.bytes / 1e6, 1),
+        "drawn_a100_ms_estimated": round(counts.milliseconds, 2),
+        "step_a100_ms_estimated": round(step["milliseconds"], 1),
+    }
+
+
+def measure(data: Path, out: Path, changes: list[str]) -> dict[str, object]:
     recipe = read_recipe(ROOT / "recipes" / "airfrans.toml", [f"data.path={data}", "data.validation=0.0", *changes])
     with processes("auto") as own:
         run = Run(out, recipe, own, resume=False)
@@ -85,6 +121,7 @@ def measure(data: Path, out: Path, changes: list[str]) -> dict[str, float]:
         trainer.run_steps()
         seconds = time.perf_counter() - start
     return {
+        "batch": batch_costs(trainer.batches),
         "seconds_per_step": round(seconds / trainer.steps, 3),
         "share_of_the_model": round(trainer.own_seconds / seconds, 4),
     }
