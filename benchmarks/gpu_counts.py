@@ -2,15 +2,17 @@
 
     python benchmarks/gpu_counts.py                     some minutes on one core; no GPU
     python benchmarks/gpu_counts.py --points 65536 --channels 128 --slices 64
+    python benchmarks/gpu_counts.py --only ours         the others stay as they were counted
 
 A step (forward and backward pass, bfloat16 autocast) runs on fake tensors, which have shapes and no contents: any size
 is counted in no memory. Eager: each operation that is not a view counts as one launch and moves its arguments and
 results once; kept are the tensors that autograd holds from the forward to the backward pass. Compiled: the graph of
 model and loss, differentiated and cut in two by torch's own partitioner at several activation budgets; kept is what
 crosses the cut. With a CUDA build of torch (which needs no GPU for this) each half is also lowered by Inductor for an
-A100: launches are the kernels that it schedules, bytes what they read and write by its own count. The column with a
-star is an estimate: the larger of bytes over bandwidth and operations over rate, plus 4 microseconds a launch. All is
-counted with one and with two layers, and what a layer adds is multiplied.
+A100: launches are the kernels that it schedules, bytes what they read and write by its own count. The kernels of
+model/fused.py count like a library's products: they read each argument once, the programs of other heads finding it in
+the cache. The column with a star is an estimate: the larger of bytes over bandwidth and operations over rate, plus 4
+microseconds a launch. All is counted with one and with two layers, and what a layer adds is multiplied.
 """
 
 import argparse
@@ -20,18 +22,20 @@ import types
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from functorch.compile import aot_function, min_cut_rematerialization_partition, nop
-from speed import Size, physicsnemo
+from physicsnemo_order import in_their_order
+from speed import Size
 from torch import Tensor, nn
 from torch._inductor.decomposition import select_decomp_table
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
 from aerosurrogate.model import folding, gradients, precision
 from aerosurrogate.model.authors import from_authors
@@ -42,6 +46,7 @@ RESULTS = Path(__file__).parent / "results"
 BANDWIDTH, RATE, LAUNCH = 1.4e12, 180e12, 4e-6  # A100: bytes/s and bfloat16 operations/s as reached, seconds
 NO_WORK = {"device", "detach", "_unsafe_view", "promote_types", "new_empty_strided", "empty", "empty_like", "new_empty"}
 BUDGETS = (1.0, 0.2, 0.05)
+PEER = "PhysicsNeMo's order"
 A100 = {
     "name": "A100", "major": 8, "minor": 0, "multi_processor_count": 108, "warp_size": 32, "L2_cache_size": 40 * 2**20,
     "total_memory": 80 * 2**30, "regs_per_multiprocessor": 65536, "max_threads_per_multi_processor": 2048,
@@ -196,27 +201,50 @@ def lowered(graph: torch.fx.GraphModule, arguments: list[Any]) -> tuple[int, int
     return len(nodes), int(moved)
 
 
+def count_fused_products() -> None:
+    """Tell the counter of operations which products the kernels of model/fused.py take, each of N C H M."""
+    from aerosurrogate.model import fused
+
+    def formula(operator: Any, slicing: int, deslicing: int) -> None:
+        def operations(points: Any, maps: Any, *others: Any, out_shape: Any = None, **_: Any) -> int:
+            given = len(others) > 3 and others[3] is not None  # dy, of the gradients
+            return 2 * points[0] * points[1] * points[2] * maps[0] * (deslicing if given else slicing)
+
+        register_flop_formula(operator._opoverload.overloadpacket)(operations)
+
+    formula(fused.slice_parts, 2, 2)
+    formula(fused.deslice, 2, 2)
+    formula(fused.gradient_of_points, 4, 3)
+    formula(fused.gradient_of_maps, 3, 4)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+")
     for name, value in {"points": 32_768, "channels": 256, "slices": 32, "mlp-ratio": 2, "layers": 8}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
+    only = options.__dict__.pop("only")
     precision.sums_in_float32 = lambda device: True  # as CUDA gives them
     folding.unit = gradients.unit = lambda x: None  # and as it takes norms
     sizes = [Size(options.points, options.channels, options.slices, options.mlp_ratio, layers=k) for k in (1, 2)]
 
-    def ours(size: Size, recompute: str) -> nn.Module:
+    def ours(size: Size, recompute: str = "none", fused: bool = False) -> nn.Module:
         model = from_authors(size.textbook().state_dict())
         model.tile, model.recompute = size.N, recompute  # as on a GPU: all points at once
+        assert not fused or folding.fuse(model, True)
         return model
 
     builders: dict[str, Build] = {
         "authors' order": lambda size: size.textbook(),
-        "ours": lambda size: ours(size, "none"),
+        PEER: lambda size: in_their_order(size.textbook()),
+        "ours": ours,
         "ours, cheap parts again": lambda size: ours(size, "cheap"),
     }
-    if physicsnemo(sizes[0].textbook(), sizes[0]) is not None:
-        builders["PhysicsNeMo"] = lambda size: physicsnemo(size.textbook(), size)  # type: ignore[return-value]
+    if find_spec("triton") is not None:
+        count_fused_products()
+        builders["ours, fused kernels"] = lambda size: ours(size, fused=True)
+    builders = {name: build for name, build in builders.items() if name in (only or builders)}
     rows: dict[str, Any] = {}
     for name, build in builders.items():
         one, two = (fake_step(build, size) for size in sizes)
@@ -227,7 +255,7 @@ def main() -> None:
         }
         print(name, rows[f"{name}, eager"], flush=True)
     for name in (name for name in builders if name != "ours, cheap parts again"):
-        for budget in BUDGETS:
+        for budget in BUDGETS[:1] if name == PEER else BUDGETS:
             one, two = (compiled_step(builders[name], size, budget) for size in sizes)
             whole = one.scaled(two, options.layers)
             whole.teraflops = rows[f"{name}, eager"]["teraflops"]  # and what is computed again, which is little
@@ -241,7 +269,10 @@ def main() -> None:
 
 def write(size: dict[str, int], rows: dict[str, Any]) -> None:
     name = f"gpu_counts_{size['points']}_{size['channels']}_{size['slices']}"
-    (RESULTS / f"{name}.json").write_text(json.dumps({"size": size, "rows": rows}, indent=1) + "\n")
+    path = RESULTS / f"{name}.json"
+    before = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else {}
+    rows = {key: (before | rows)[key] for key in sorted(before | rows, key=lambda key: ("compiled" in key, key))}
+    path.write_text(json.dumps({"size": size, "rows": rows}, indent=1) + "\n")
     lines = [
         "# A training step, counted without a GPU",
         "",

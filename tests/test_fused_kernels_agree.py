@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aerosurrogate.model.folding import fuse
+from aerosurrogate.model.folding import fuse, normalised
 from aerosurrogate.model.interface import Interface
 from aerosurrogate.model.transolver import Transolver, TransolverConfig
 from aerosurrogate.training import compiled
@@ -18,15 +18,14 @@ from aerosurrogate.model import fused
 B, N, C, H, M = 2, 75, 32, 2, 16  # tiles of 32 points: the last is not full
 
 
-def plainly(x: Tensor, weight: Tensor, bias: Tensor, ready: Tensor) -> tuple[Tensor, Tensor]:
-    z = F.layer_norm(x, (C,))
+def plainly(z: Tensor, weight: Tensor, bias: Tensor, ready: Tensor) -> tuple[Tensor, Tensor]:
     w = F.softmax(F.linear(z, weight, bias).unflatten(-1, (H, M)), -1)
     sums = torch.cat([torch.einsum("bnhm,bnc->bhmc", w, z), w.sum(1)[..., None]], -1)
-    return sums, x + w.flatten(2) @ ready
+    return sums, w.flatten(2) @ ready
 
 
-def by_kernels(x: Tensor, weight: Tensor, bias: Tensor, ready: Tensor) -> tuple[Tensor, Tensor]:
-    return fused.Slice.apply(x, weight, bias, H), fused.Deslice.apply(x, weight, bias, ready, H)
+def by_kernels(z: Tensor, weight: Tensor, bias: Tensor, ready: Tensor) -> tuple[Tensor, Tensor]:
+    return fused.Slice.apply(z, weight, bias, H), fused.Deslice.apply(z, weight, bias, ready, H)
 
 
 def test_sums_points_and_all_gradients_agree_and_repeat() -> None:
@@ -59,6 +58,35 @@ def test_a_fused_model_answers_as_before(slices: int) -> None:
     assert torch.equal(model(x), plain)
     odd = Transolver(model.interface, config.model_copy(update={"channels": 48, "heads": 4}))
     assert not fuse(odd, True)
+
+
+def test_a_fused_model_is_one_graph() -> None:
+    """Forward and backward, as torch.compile sees them on a GPU: each kernel is an operator of known shapes."""
+    torch.manual_seed(0)
+    model = Transolver(
+        Interface(inputs=5, outputs=3, dimensions=3), TransolverConfig(layers=1, channels=32, heads=2, slices=16)
+    )
+    x = torch.randn(1, 40, 5)
+    plain = torch.autograd.grad(model(x).square().mean(), model.embed.out.weight)[0]
+    fuse(model, True)
+    torch._dynamo.reset()
+    graph = torch.compile(model, backend="aot_eager", fullgraph=True, dynamic=False)
+    found = torch.autograd.grad(graph(x).square().mean(), model.embed.out.weight)[0]
+    torch.testing.assert_close(found, plain, atol=1e-5 * plain.abs().max().item(), rtol=1e-4)
+
+
+def test_the_norm_in_half_precision_has_the_gradient_of_the_norm() -> None:
+    torch.manual_seed(0)
+    x, pull = torch.randn(4, 50, 64, requires_grad=True), torch.randn(4, 50, 64)
+    exact = torch.autograd.grad((F.layer_norm(x, (64,)) * pull).sum(), x)[0]
+    kept: list[Tensor] = []
+    keeping = torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t)
+    with torch.autocast("cpu", torch.bfloat16), keeping:
+        z = normalised(x)
+    assert z.dtype == torch.bfloat16
+    assert sum(t.nbytes for t in kept) < 1.1 * z.nbytes, "more is kept than what the products see"
+    found = torch.autograd.grad((z.float() * pull).sum(), x)[0]
+    assert (found - exact).norm() < 4e-3 * exact.norm()
 
 
 class Answers(torch.nn.Module):

@@ -177,3 +177,15 @@ def test_full_attention_is_attention_among_points():
 
 def test_one_slice_holds_every_point():
     assert torch.equal(slice_weights(small_model(slices=1), points(30)), torch.ones(1, 30, 4, 1))
+
+
+def test_the_order_that_peers_are_counted_in_gives_the_same(monkeypatch):
+    import physicsnemo_order
+
+    model = roughened(Textbook(5, 3, layers=2, **FOLDED))
+    for block in model.blocks:
+        torch.nn.init.constant_(block.Attn.temperature, 0.7)  # they clamp from 0.5
+    torch.nn.init.zeros_(model.placeholder)
+    expected = model(points(200))
+    monkeypatch.setattr(physicsnemo_order, "LEAST", 1e-5)
+    torch.testing.assert_close(physicsnemo_order.in_their_order(model)(points(200)), expected, atol=1e-5, rtol=1e-5)

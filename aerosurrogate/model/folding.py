@@ -1,12 +1,12 @@
 """The cheaper order of a block's products: norm, slice projection, logits and temperature as one map of the points."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aerosurrogate.model.precision import full_precision
+from aerosurrogate.model.precision import exact, full_precision, product_dtype
 
 if TYPE_CHECKING:
     from aerosurrogate.model.transolver import Block, Transolver
@@ -43,8 +43,32 @@ def fold_norm(norm: nn.LayerNorm, weight: Tensor, bias: Tensor) -> Linear:
 
 
 def normalised(x: Tensor) -> Tensor:
-    """Layer norm without scale and shift, which `fold_norm` puts into the product that follows."""
+    """Layer norm without scale and shift, which `fold_norm` puts into the product that follows, in its precision."""
+    dtype = product_dtype(x)
+    if dtype != exact(x):
+        return cast(Tensor, _Rounded.apply(x, dtype))
     return F.layer_norm(x, x.shape[-1:], unit(x), eps=NORM_EPSILON)
+
+
+class _Rounded(torch.autograd.Function):
+    """The norm in half precision: its gradient is made from what the products see, so that nothing else is kept."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dtype: torch.dtype) -> Tensor:
+        with full_precision(x):
+            wide = x.to(exact(x))
+            z, _mean, rate = torch.native_layer_norm(wide, x.shape[-1:], None, None, NORM_EPSILON)
+        z = z.to(dtype)
+        ctx.save_for_backward(z, rate)
+        ctx.dtype = x.dtype
+        return z
+
+    @staticmethod
+    def backward(ctx: Any, dz: Tensor) -> tuple[Tensor, None]:
+        z, rate = ctx.saved_tensors  # z has mean 0 and spread 1: what is left of its own norm's gradient is the rate
+        wide = dz.to(rate.dtype), z.to(rate.dtype)
+        given = *wide, z.shape[-1:], torch.zeros_like(rate), torch.ones_like(rate), None, None, [True, False, False]
+        return (rate * torch.ops.aten.native_layer_norm_backward(*given)[0]).to(ctx.dtype), None
 
 
 def unit(x: Tensor) -> Tensor | None:
@@ -76,7 +100,8 @@ def fused_block(block: "Block", x: Tensor, folded: Folded) -> Tensor:
     from aerosurrogate.model.fused import Deslice, Slice
 
     attention = block.attention
-    sums = Slice.apply(x, *folded.logits, attention.heads)
+    z = normalised(x)
+    sums = Slice.apply(z, *folded.logits, attention.heads)
     with full_precision(sums):
         tokens = attention.mix(attention.project(sums))
-    return move(block, Deslice.apply(x, *folded.logits, block.ready(tokens), attention.heads), folded)
+    return move(block, x + Deslice.apply(z, *folded.logits, block.ready(tokens), attention.heads), folded)

@@ -1,9 +1,12 @@
 """Slicing and deslicing as one kernel each, forward and backward: a point's weights are never in memory.
 
-For graphics processors, where Triton is installed. A program works through tiles of points of one member of the batch.
-Forward, `_slice` takes norm, logits, softmax and the sums over points of one head; `_deslice` norm, logits, softmax and
+For graphics processors, where Triton is installed. A program works through tiles of normalised points of one member of
+the batch. Forward, `_slice` takes logits, softmax and the sums over points of one head; `_deslice` logits, softmax and
 what the points receive from all heads. Backward, `_points` gives the gradient of the points and `_maps` those of logits
-and tokens. Sums over programs are taken by torch, in one order: results repeat to the bit.
+and tokens. Sums over programs are taken by torch, in one order: results repeat to the bit. Programs that work on the
+same points for different heads are neighbours, so that the points come from memory once.
+
+To torch.compile each kernel is an operator of its own, of which it knows the shapes of the results.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -16,19 +19,14 @@ import triton.language as tl
 from torch import Tensor
 
 POINTS = 32  # of a tile: with 8 warps, what is held of it fits the registers at 256 channels
-PARTS = 64  # programs among which the points of a member are divided where sums are taken
-EPSILON = tl.constexpr(1e-5)
+PARTS = 40  # among which the points of a member are divided where sums are taken: with 8 heads, programs for any card
 
 
 @triton.jit
-def _tile(x_of, rows, n, C: tl.constexpr):
-    """A tile of points as they are, normalised, and one over their spread; zero beyond the last point."""
+def _tile(of, rows, n, C: tl.constexpr):
+    """A tile of points; zero beyond the last point."""
     columns = tl.arange(0, C)
-    there = (rows < n)[:, None]
-    x = tl.load(x_of + rows[:, None] * C + columns[None, :], mask=there, other=0.0).to(tl.float32)
-    centred = x - tl.sum(x, 1)[:, None] / C
-    rate = 1.0 / tl.sqrt(tl.sum(centred * centred, 1) / C + EPSILON)
-    return x, centred * rate[:, None], rate
+    return tl.load(of + rows[:, None] * C + columns[None, :], mask=(rows < n)[:, None], other=0.0)
 
 
 @triton.jit
@@ -46,18 +44,18 @@ def _weights(z, map_of, bias_of, rows, n, C: tl.constexpr, M: tl.constexpr, DOT:
 
 @triton.jit
 def _slice(
-    x, map_, bias, sums, counts, n, H, tiles, N: tl.constexpr, C: tl.constexpr, M: tl.constexpr, DOT: tl.constexpr
+    z, map_, bias, sums, counts, n, H, tiles, N: tl.constexpr, C: tl.constexpr, M: tl.constexpr, DOT: tl.constexpr
 ):
-    part, head, member = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    x_of = x + member.to(tl.int64) * n * C
+    head, part, member = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    z_of = z + member.to(tl.int64) * n * C
     slices, columns = tl.arange(0, M), tl.arange(0, C)
     total = tl.zeros((M, C), tl.float32)
     count = tl.zeros((M,), tl.float32)
     for tile in range(part * tiles, (part + 1) * tiles):
         rows = tile * N + tl.arange(0, N)
-        _own, z, _rate = _tile(x_of, rows, n, C)
-        _linear, w = _weights(z, map_ + head * M * C, bias + head * M, rows, n, C, M, DOT)
-        total += tl.dot(tl.trans(w).to(DOT), z.to(DOT), input_precision="ieee")
+        z_ = _tile(z_of, rows, n, C)
+        _linear, w = _weights(z_, map_ + head * M * C, bias + head * M, rows, n, C, M, DOT)
+        total += tl.dot(tl.trans(w).to(DOT), z_.to(DOT), input_precision="ieee")
         count += tl.sum(w, 0)
     place = (part * tl.num_programs(2) + member) * H + head
     tl.store(sums + place * M * C + slices[:, None] * C + columns[None, :], total)
@@ -66,29 +64,30 @@ def _slice(
 
 @triton.jit
 def _deslice(
-    x, map_, bias, ready, y, n, H: tl.constexpr, N: tl.constexpr, C: tl.constexpr, M: tl.constexpr, DOT: tl.constexpr
+    z, map_, bias, ready, y, n, H: tl.constexpr, N: tl.constexpr, C: tl.constexpr, M: tl.constexpr, DOT: tl.constexpr
 ):
     tile, member = tl.program_id(0), tl.program_id(1)
     rows = tile * N + tl.arange(0, N)
     slices, columns = tl.arange(0, M), tl.arange(0, C)
     at = member.to(tl.int64) * n * C
-    x_, z, _rate = _tile(x + at, rows, n, C)
+    z_ = _tile(z + at, rows, n, C)
+    received = tl.zeros((N, C), tl.float32)
     for head in range(H):
-        _linear, w = _weights(z, map_ + head * M * C, bias + head * M, rows, n, C, M, DOT)
+        _linear, w = _weights(z_, map_ + head * M * C, bias + head * M, rows, n, C, M, DOT)
         tokens = tl.load(ready + ((member * H + head) * M + slices[:, None]) * C + columns[None, :]).to(DOT)
-        x_ += tl.dot(w.to(DOT), tokens, input_precision="ieee")
-    tl.store(y + at + rows[:, None] * C + columns[None, :], x_, mask=(rows < n)[:, None])
+        received += tl.dot(w.to(DOT), tokens, input_precision="ieee")
+    tl.store(y + at + rows[:, None] * C + columns[None, :], received, mask=(rows < n)[:, None])
 
 
 @triton.jit
 def _points(
-    x,
+    z,
     map_,
     bias,
     tokens,
     extra,
     dy,
-    dx,
+    dz,
     n,
     H: tl.constexpr,
     N: tl.constexpr,
@@ -102,32 +101,24 @@ def _points(
     rows = tile * N + tl.arange(0, N)
     slices, columns = tl.arange(0, M), tl.arange(0, C)
     at = member.to(tl.int64) * n * C
-    _own, z, rate = _tile(x + at, rows, n, C)
-    there = (rows < n)[:, None]
-    if SLICING:
-        seen = z
-    else:
-        seen = tl.load(dy + at + rows[:, None] * C + columns[None, :], mask=there, other=0.0).to(tl.float32)
-    dz = tl.zeros((N, C), tl.float32)
+    z_ = _tile(z + at, rows, n, C)
+    seen = z_ if SLICING else _tile(dy + at, rows, n, C)
+    gradient = tl.zeros((N, C), tl.float32)
     for head in range(H):
-        linear, w = _weights(z, map_ + head * M * C, bias + head * M, rows, n, C, M, DOT)
+        linear, w = _weights(z_, map_ + head * M * C, bias + head * M, rows, n, C, M, DOT)
         token = tl.load(tokens + ((member * H + head) * M + slices[:, None]) * C + columns[None, :]).to(DOT)
         dw = tl.dot(seen.to(DOT), tl.trans(token), input_precision="ieee")
         if SLICING:
             dw += tl.load(extra + (member * H + head) * M + slices)[None, :]
-            dz += tl.dot(w.to(DOT), token, input_precision="ieee")
+            gradient += tl.dot(w.to(DOT), token, input_precision="ieee")
         dlogits = w * (dw - tl.sum(w * dw, 1)[:, None])
-        dz += tl.dot(dlogits.to(DOT), linear, input_precision="ieee")
-    dz -= tl.sum(dz, 1)[:, None] / C + z * (tl.sum(dz * z, 1)[:, None] / C)
-    gradient = dz * rate[:, None]
-    if not SLICING:
-        gradient += seen
-    tl.store(dx + at + rows[:, None] * C + columns[None, :], gradient, mask=there)
+        gradient += tl.dot(dlogits.to(DOT), linear, input_precision="ieee")
+    tl.store(dz + at + rows[:, None] * C + columns[None, :], gradient, mask=(rows < n)[:, None])
 
 
 @triton.jit
 def _maps(
-    x,
+    z,
     map_,
     bias,
     tokens,
@@ -145,25 +136,24 @@ def _maps(
     DOT: tl.constexpr,
     SLICING: tl.constexpr,
 ):
-    part, head, member = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    head, part, member = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     slices, columns = tl.arange(0, M), tl.arange(0, C)
     at = member.to(tl.int64) * n * C
     token = tl.load(tokens + ((member * H + head) * M + slices[:, None]) * C + columns[None, :]).to(DOT)
     total, received, shift = tl.zeros((M, C), tl.float32), tl.zeros((M, C), tl.float32), tl.zeros((M,), tl.float32)
     for tile in range(part * tiles, (part + 1) * tiles):
         rows = tile * N + tl.arange(0, N)
-        _own, z, _rate = _tile(x + at, rows, n, C)
-        _linear, w = _weights(z, map_ + head * M * C, bias + head * M, rows, n, C, M, DOT)
+        z_ = _tile(z + at, rows, n, C)
+        _linear, w = _weights(z_, map_ + head * M * C, bias + head * M, rows, n, C, M, DOT)
         if SLICING:
-            dw = tl.dot(z.to(DOT), tl.trans(token), input_precision="ieee")
+            dw = tl.dot(z_.to(DOT), tl.trans(token), input_precision="ieee")
             dw += tl.load(extra + (member * H + head) * M + slices)[None, :]
         else:
-            place = rows[:, None] * C + columns[None, :]
-            seen = tl.load(dy + at + place, mask=(rows < n)[:, None], other=0.0).to(DOT)
+            seen = _tile(dy + at, rows, n, C).to(DOT)
             dw = tl.dot(seen, tl.trans(token), input_precision="ieee")
             received += tl.dot(tl.trans(w).to(DOT), seen, input_precision="ieee")
         dlogits = w * (dw - tl.sum(w * dw, 1)[:, None])
-        total += tl.dot(tl.trans(dlogits).to(DOT), z.to(DOT), input_precision="ieee")
+        total += tl.dot(tl.trans(dlogits).to(DOT), z_.to(DOT), input_precision="ieee")
         shift += tl.sum(dlogits, 0)
     place = (part * tl.num_programs(2) + member) * H + head
     tl.store(dmap + place * M * C + slices[:, None] * C + columns[None, :], total)
@@ -175,61 +165,119 @@ def _maps(
 class _Plan:
     """Sizes that all kernels of a call are given."""
 
-    def __init__(self, x: Tensor, weight: Tensor, heads: int) -> None:
-        self.B, self.n, self.C = x.shape
+    def __init__(self, z: Tensor, weight: Tensor, heads: int) -> None:
+        self.B, self.n, self.C = z.shape
         self.H, self.M = heads, len(weight) // heads
-        self.all_tiles = triton.cdiv(self.n, POINTS)
+        self.all_tiles = -(-self.n // POINTS)
         self.parts = min(PARTS, self.all_tiles)
-        self.tiles = triton.cdiv(self.all_tiles, self.parts)
-        dot = {torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}.get(weight.dtype, tl.float32)
-        self.sizes = {"N": POINTS, "C": self.C, "M": self.M, "DOT": dot, "num_warps": 8, "num_stages": 1}
+        self.tiles = -(-self.all_tiles // self.parts)
 
-    def partial(self, x: Tensor, *shape: int) -> Tensor:
-        return x.new_empty(self.parts, self.B, self.H, *shape, dtype=torch.float32)
+    def sizes(self, weight: Tensor) -> dict[str, Any]:
+        dot = {torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}.get(weight.dtype, tl.float32)
+        return {"N": POINTS, "C": self.C, "M": self.M, "DOT": dot, "num_warps": 8, "num_stages": 1}
+
+    def sums(self, z: Tensor) -> Tensor:
+        return z.new_empty(self.parts, self.B, self.H, self.M, self.C, dtype=torch.float32)
+
+    def counts(self, z: Tensor) -> Tensor:
+        return z.new_empty(self.parts, self.B, self.H, self.M, dtype=torch.float32)
+
+
+@torch.library.custom_op("aerosurrogate::slice", mutates_args=())
+def slice_parts(z: Tensor, weight: Tensor, bias: Tensor, heads: int) -> tuple[Tensor, Tensor]:
+    """Sums of weight times point, and of the weights, by parts of the points."""
+    p = _Plan(z, weight, heads)
+    sums, counts = p.sums(z), p.counts(z)
+    _slice[p.H, p.parts, p.B](z, weight, bias, sums, counts, p.n, p.H, p.tiles, **p.sizes(weight))
+    return sums, counts
+
+
+@torch.library.custom_op("aerosurrogate::deslice", mutates_args=())
+def deslice(z: Tensor, weight: Tensor, bias: Tensor, ready: Tensor, heads: int) -> Tensor:
+    """What the points receive."""
+    p, y = _Plan(z, weight, heads), torch.empty_like(z)
+    _deslice[p.all_tiles, p.B](z, weight, bias, ready, y, p.n, p.H, **p.sizes(weight))
+    return y
+
+
+@torch.library.custom_op("aerosurrogate::gradient_of_points", mutates_args=())
+def gradient_of_points(
+    z: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, extra: Tensor | None, dy: Tensor | None, heads: int
+) -> Tensor:
+    """Of slicing, given the gradients of sums and counts; or of deslicing, given `dy`."""
+    p, dz = _Plan(z, weight, heads), torch.empty_like(z)
+    given = z, weight, bias, tokens, tokens if extra is None else extra, z if dy is None else dy
+    _points[p.all_tiles, p.B](*given, dz, p.n, p.H, SLICING=dy is None, **p.sizes(weight))
+    return dz
+
+
+@torch.library.custom_op("aerosurrogate::gradient_of_maps", mutates_args=())
+def gradient_of_maps(
+    z: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, extra: Tensor | None, dy: Tensor | None, heads: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of weight and bias and, for deslicing, of the tokens, by parts of the points."""
+    p = _Plan(z, weight, heads)
+    dmap, dbias, dtokens = p.sums(z), p.counts(z), p.counts(z) if dy is None else p.sums(z)
+    given = z, weight, bias, tokens, tokens if extra is None else extra, z if dy is None else dy
+    _maps[p.H, p.parts, p.B](*given, dmap, dbias, dtokens, p.n, p.H, p.tiles, SLICING=dy is None, **p.sizes(weight))
+    return dmap, dbias, dtokens
+
+
+@slice_parts.register_fake
+def _(z, weight, bias, heads):
+    p = _Plan(z, weight, heads)
+    return p.sums(z), p.counts(z)
+
+
+@deslice.register_fake
+def _(z, weight, bias, ready, heads):
+    return torch.empty_like(z)
+
+
+@gradient_of_points.register_fake
+def _(z, weight, bias, tokens, extra, dy, heads):
+    return torch.empty_like(z)
+
+
+@gradient_of_maps.register_fake
+def _(z, weight, bias, tokens, extra, dy, heads):
+    p = _Plan(z, weight, heads)
+    return p.sums(z), p.counts(z), p.counts(z) if dy is None else p.sums(z)
 
 
 class Slice(torch.autograd.Function):
-    """Points x [B, n, C] -> sums [B, H, M, C + 1] of weight times normalised point, and of the weights."""
+    """Normalised points z [B, n, C] -> sums [B, H, M, C + 1] of weight times point, and of the weights."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, heads: int) -> Tensor:
-        x, p = x.contiguous(), _Plan(x, weight, heads)
-        sums, counts = p.partial(x, p.M, p.C), p.partial(x, p.M)
-        _slice[p.parts, p.H, p.B](x, weight, bias, sums, counts, p.n, p.H, p.tiles, **p.sizes)
-        ctx.save_for_backward(x, weight, bias)
-        ctx.plan = p
+    def forward(ctx: Any, z: Tensor, weight: Tensor, bias: Tensor, heads: int) -> Tensor:
+        z = z.contiguous()
+        ctx.save_for_backward(z, weight, bias)
+        ctx.heads = heads
+        sums, counts = slice_parts(z, weight, bias, heads)
         return torch.cat([sums.sum(0), counts.sum(0)[..., None]], dim=-1)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        (x, weight, bias), p = ctx.saved_tensors, ctx.plan
-        tokens, extra = gradient[..., :-1].contiguous(), gradient[..., -1].contiguous()
-        dx, dmap, dbias = torch.empty_like(x), p.partial(x, p.M, p.C), p.partial(x, p.M)
-        common = x, weight, bias, tokens, extra, x
-        _points[p.all_tiles, p.B](*common, dx, p.n, p.H, SLICING=True, **p.sizes)
-        _maps[p.parts, p.H, p.B](*common, dmap, dbias, dmap, p.n, p.H, p.tiles, SLICING=True, **p.sizes)
-        return dx, dmap.sum((0, 1)).flatten(0, 1).to(weight.dtype), dbias.sum((0, 1)).flatten().to(bias.dtype), None
+        z, weight, bias = ctx.saved_tensors
+        given = z, weight, bias, gradient[..., :-1].contiguous(), gradient[..., -1].contiguous(), None, ctx.heads
+        dz, (dmap, dbias, _none) = gradient_of_points(*given), gradient_of_maps(*given)
+        return dz, dmap.sum((0, 1)).flatten(0, 1).to(weight.dtype), dbias.sum((0, 1)).flatten().to(bias.dtype), None
 
 
 class Deslice(torch.autograd.Function):
-    """Points x [B, n, C] and ready tokens [B, H * M, C] -> the points with what each receives added."""
+    """Normalised points z [B, n, C] and ready tokens [B, H * M, C] -> what each point receives, [B, n, C]."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, ready: Tensor, heads: int) -> Tensor:
-        x, ready, p = x.contiguous(), ready.contiguous(), _Plan(x, weight, heads)
-        y = torch.empty_like(x)
-        _deslice[p.all_tiles, p.B](x, weight, bias, ready, y, p.n, p.H, **p.sizes)
-        ctx.save_for_backward(x, weight, bias, ready)
-        ctx.plan = p
-        return y
+    def forward(ctx: Any, z: Tensor, weight: Tensor, bias: Tensor, ready: Tensor, heads: int) -> Tensor:
+        z, ready = z.contiguous(), ready.contiguous()
+        ctx.save_for_backward(z, weight, bias, ready)
+        ctx.heads = heads
+        return deslice(z, weight, bias, ready, heads)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        (x, weight, bias, ready), p = ctx.saved_tensors, ctx.plan
-        dy, dx = dy.contiguous(), torch.empty_like(x)
-        dmap, dtokens, dbias = p.partial(x, p.M, p.C), p.partial(x, p.M, p.C), p.partial(x, p.M)
-        common = x, weight, bias, ready, dbias, dy
-        _points[p.all_tiles, p.B](*common, dx, p.n, p.H, SLICING=False, **p.sizes)
-        _maps[p.parts, p.H, p.B](*common, dmap, dbias, dtokens, p.n, p.H, p.tiles, SLICING=False, **p.sizes)
+        z, weight, bias, ready = ctx.saved_tensors
+        given = z, weight, bias, ready, None, dy.contiguous(), ctx.heads
+        dz, (dmap, dbias, dtokens) = gradient_of_points(*given), gradient_of_maps(*given)
         gradients = dmap.sum((0, 1)).flatten(0, 1), dbias.sum((0, 1)).flatten(), dtokens.sum(0).flatten(1, 2)
-        return dx, *(g.to(t.dtype) for g, t in zip(gradients, (weight, bias, ready), strict=True)), None
+        return dz, *(g.to(t.dtype) for g, t in zip(gradients, (weight, bias, ready), strict=True)), None
