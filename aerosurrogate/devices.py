@@ -1,6 +1,7 @@
 """Devices: the one place that names any, and knows what each is good at."""
 
 import os
+import platform
 import re
 
 import psutil
@@ -58,6 +59,17 @@ def feeders(device: torch.device) -> int:
     """Processes that make batches for a device: none where those would take the cores it computes with."""
     own = max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     return 0 if device.type == "cpu" else min(4, own)
+
+
+def pinned_memory_helps() -> bool:
+    """Whether a device copies from pinned memory while it computes."""
+    return torch.cuda.is_available()
+
+
+def processor(device: torch.device) -> str:
+    """What computes on a device, by the name its maker gave it."""
+    module = torch.get_device_module(device)
+    return str(module.get_device_name(device)) if hasattr(module, "get_device_name") else platform.processor()
 
 
 def free_memory(device: torch.device) -> float:

@@ -20,6 +20,7 @@ from aerosurrogate.data.case import Case
 from aerosurrogate.data.sampling import Sampling, drawn, mirrored
 from aerosurrogate.data.scaling import Places, Scaling
 from aerosurrogate.data.store import Dataset
+from aerosurrogate.devices import pinned_memory_helps
 from aerosurrogate.recipe import Training
 
 _AHEAD = 4  # batches made while the model is busy
@@ -145,12 +146,11 @@ class Batches:
         """
         if feeders:
             steps = _Steps(self, start, stop, rank, processes)
-            pinned = torch.cuda.is_available()
             yield from DataLoader(
                 steps,
                 batch_size=None,
                 num_workers=feeders,
-                pin_memory=pinned,
+                pin_memory=pinned_memory_helps(),
                 multiprocessing_context="forkserver",
             )
             return

@@ -1,4 +1,4 @@
-"""Several processes, started by torchrun, as one training run: gloo between CPUs, nccl between CUDA devices.
+"""Several processes, started by torchrun, as one training run: gloo between CPUs, nccl between GPUs.
 
 They need not share a file system: what the first process has read, it tells the others.
 """

@@ -25,6 +25,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn, optim
 
 from aerosurrogate import __version__, console
+from aerosurrogate.devices import processor
 from aerosurrogate.errors import InputError
 from aerosurrogate.recipe import Recipe, read_recipe
 from aerosurrogate.training.distribution import Processes
@@ -55,7 +56,7 @@ class Run:
             for name in ("log.jsonl", "history.csv"):
                 (folder / name).unlink(missing_ok=True)
             write_text(folder / "recipe.toml", recipe.toml())
-            write_json(folder / "environment.json", environment())
+            write_json(folder / "environment.json", environment(self.own.device))
         return resumed
 
     def _compare(self, recipe: Recipe) -> None:
@@ -167,7 +168,7 @@ class Run:
             figure.savefig(temporary, dpi=130)
 
 
-def environment() -> dict[str, Any]:
+def environment(device: torch.device) -> dict[str, Any]:
     """Versions and machine, for the run's record."""
     import numpy
 
@@ -177,7 +178,7 @@ def environment() -> dict[str, Any]:
         "torch": torch.__version__,
         "numpy": numpy.__version__,
         "platform": platform.platform(),
-        "processor": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor(),
+        "processor": processor(device),
         "threads": torch.get_num_threads(),
         "command": sys.argv,
     }
