@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aerosurrogate.improve.improve import Improvement
     from aerosurrogate.sensitivity import Sensitivity
     from aerosurrogate.surrogate import Surrogate
+    from aerosurrogate.training.loop import Reached
 
 
 class Said(TypedDict, total=False):
@@ -145,7 +146,7 @@ def improve_shape(
 
 def train_recipe(
     recipe: str | Path, out: str | Path | None = None, *, resume: bool = False, device: str = "auto", **keys: Any
-) -> dict[str, Any]:
+) -> "Reached":
     """Train by recipe, by its path or the name of one that comes with the package; returns what was reached.
 
     `keys` override the recipe's: training={"steps": 500}, data={"path": "datasets/mine"}.

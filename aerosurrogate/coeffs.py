@@ -28,7 +28,7 @@ from aerosurrogate.parallel import in_batches, refuse_all, threads_each, workers
 from aerosurrogate.predict import Predictor
 from aerosurrogate.predict_many import predict_many
 from aerosurrogate.pressure_files import holds_pressure, read_solved
-from aerosurrogate.trust.agreement import compare, in_words, read_truth
+from aerosurrogate.trust.agreement import Comparison, compare, in_words, read_truth
 
 GEOMETRY = (".stl", *coordinates.SUFFIXES)  # formats that hold no fields
 COLUMNS = (
@@ -41,6 +41,7 @@ COLUMNS = (
 
 SHOWN = ("rank", "name", "cd", "cl", "trust")  # what a table on a terminal always shows
 FOLDED = 3  # notes
+Reference = dict[str, float | str | None]  # what the numbers of a ranking refer to, as its JSON document has it
 STRANGERS = "outside what the model has seen: to be solved, not compared"
 
 
@@ -64,16 +65,18 @@ class Ranking:
     rows: list[Row]
     designs: dict[str, FlowFields]  # by file
     failed: dict[str, str]  # by file
-    reference: dict[str, Any]
+    reference: Reference
     truth: dict[str, dict[str, float]] = field(default_factory=dict)  # by name
-    comparison: dict[str, Any] = field(default_factory=dict)
+    comparison: Comparison | None = None
     baseline: str | None = None  # its file
     suggested: list[Suggestion] = field(default_factory=list)
     sort: str = "cd"  # the column they are ranked by
     stream: StreamOptions = field(default_factory=StreamOptions)  # as the user said it
 
     def document(self) -> dict[str, Any]:
-        found = {"designs": self.rows, "reference": self.reference, "failed": self.failed, **self.comparison}
+        found: dict[str, Any] = {"designs": self.rows, "reference": self.reference, "failed": self.failed}
+        if self.comparison is not None:
+            found |= self.comparison
         if self.baseline is not None:
             found["baseline"] = self.designs[self.baseline].body.name
         if self.suggested:
@@ -113,7 +116,7 @@ class Ranking:
             self.suggested += asked
         self.suggested = sorted(self.suggested, key=lambda s: -s.gain)[:suggest]
         self.reference = reference_of(list(self.designs.values()), self.rows, settings)
-        self.comparison = compare(self.rows, self.truth) if self.truth else {}
+        self.comparison = compare(self.rows, self.truth) if self.truth else None
 
     def kinds(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
         """Rows of bodies and rows of sections, each in their order."""
@@ -323,7 +326,7 @@ def _same_stream(design: FlowFields, stream: StreamOptions) -> FlowFields:
     return design
 
 
-def reference_of(designs: Sequence[FlowFields], rows: Sequence[Row], settings: CoeffsOptions) -> dict[str, Any]:
+def reference_of(designs: Sequence[FlowFields], rows: Sequence[Row], settings: CoeffsOptions) -> Reference:
     """What all numbers refer to; null where designs differ (each row has its own)."""
     flat = {d.body.dimension == 2 for d in designs}
     two, three = flat == {True}, flat == {False}
@@ -342,7 +345,7 @@ def reference_of(designs: Sequence[FlowFields], rows: Sequence[Row], settings: C
     }
 
 
-def assumptions(reference: dict[str, Any]) -> str:
+def assumptions(reference: Reference) -> str:
     known = {
         "speed": "{:g} m/s", "alpha": "{:g} degrees", "density": "{:g} kg/m3", "viscosity": "{:g} m2/s",
         "area": "{}", "flow": "{}", "up": "{}", "ground": "{}", "moment_about": "{}", "model": "{}",

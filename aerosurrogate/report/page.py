@@ -157,7 +157,7 @@ def _conditions(ranking: Ranking, rows: Sequence[dict[str, Any]]) -> str:
     known = ranking.reference
     numbers = sorted(row["reynolds"] / 1e6 for row in rows)
     span = f"{numbers[0]:.3g}" if numbers[-1] < 1.01 * numbers[0] else f"{numbers[0]:.3g} to {numbers[-1]:.3g}"
-    flat = known["flow"] is not None and "turned" in known["flow"]
+    flat = "turned" in str(known["flow"])
     entries = {
         "speed": "{:.4g} m/s", "Reynolds number": "{} million", "alpha": "{:g}°", "density": "{:g} kg/m³",
         "viscosity": "{:g} m²/s", "area": "{}", "flow": "{}", "up": "{}", "ground": "{}", "moment_about": "{}",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aerosurrogate import console
-from aerosurrogate.coeffs import FOLDED, CoeffsOptions, assumptions, read_designs, reference_of, show_notes
+from aerosurrogate.coeffs import FOLDED, CoeffsOptions, Reference, assumptions, read_designs, reference_of, show_notes
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import Row, column, interval
@@ -43,7 +43,7 @@ class Polars:
 
     rows: list[Row]
     failed: dict[str, str]  # by file
-    reference: dict[str, Any]
+    reference: Reference
     swept: list[str]  # what varies: of reynolds, speed, alpha
 
     def document(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 import torch
 from torch import Tensor, nn, optim
@@ -46,7 +46,17 @@ PROGRESS = ("last_epoch", "_step_count", "_last_lr")  # of a schedule; the rest 
 LIMITS = ("max_lr", "initial_lr", "min_lr", "weight_decay")  # of an optimiser's group
 
 
-def train(recipe: Recipe, out: Path | None = None, *, resume: bool = False, device: str = "auto") -> dict[str, Any]:
+class Reached(TypedDict):
+    """What a run came to."""
+
+    run: str  # its folder
+    steps: int
+    seconds: float
+    validation: dict[str, float]  # figures by the names of `evaluate`
+    routes: dict[str, str]  # to cd and cl: head or integrated
+
+
+def train(recipe: Recipe, out: Path | None = None, *, resume: bool = False, device: str = "auto") -> Reached:
     """Run a recipe in the folder `out` (runs/NAME unless said); returns what was reached.
 
     Launched by torchrun, the processes share the batch (or the points of each case) and the first one writes.
@@ -327,7 +337,7 @@ class Trainer:
             training_frame=self.frame,
         )
 
-    def conclude(self) -> dict[str, Any]:
+    def conclude(self) -> Reached:
         """Curves, and what the best model is worth; without validation cases the last one stands for it."""
         path = self.run.folder / "best.safetensors"
         if self.own.first:
@@ -336,8 +346,13 @@ class Trainer:
                 self.surrogate().save(path)
         held, routes = conclude(path, self.cases, self.own, self.seconds)
         console.note(f"model, log and tables are in {self.run.folder}")
-        reached: dict[str, Any] = {"run": str(self.run.folder), "steps": self.step, "seconds": self.seconds}
-        return reached | {"validation": held.figures, "routes": routes}
+        return {
+            "run": str(self.run.folder),
+            "steps": self.step,
+            "seconds": self.seconds,
+            "validation": held.figures,
+            "routes": routes,
+        }
 
 
 def warm_decay(ema: float, step: int) -> float:

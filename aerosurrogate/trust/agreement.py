@@ -7,7 +7,7 @@ and truth together.
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,17 @@ from aerosurrogate.errors import InputError
 Values = NDArray[np.float64]
 RESAMPLES = 1000
 BEST = (1, 3, 5, 10)
+
+
+class Comparison(TypedDict):
+    """Predicted beside true coefficients: each statistic of `cd` and `cl`, with its `cd_interval` and `cl_interval`;
+    None where it has no value, and nothing of a coefficient that fewer than two designs have."""
+
+    spearman: dict[str, Any]
+    kendall: dict[str, Any]
+    relative_error: dict[str, Any]
+    best: dict[str, dict[str, int]]  # by coefficient and k: how many of the truly best k are the predicted best k
+    compared: int  # designs
 
 
 def read_truth(path: Path) -> dict[str, dict[str, float]]:
@@ -37,13 +48,8 @@ def read_truth(path: Path) -> dict[str, dict[str, float]]:
         raise InputError(f"{path}: a value is not a number ({error})", remedy=remedy) from None
 
 
-def compare(designs: Sequence[Mapping[str, Any]], truth: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """Spearman, Kendall, relative errors and overlap of the best, for each coefficient that both sides have.
-
-    Keys: `spearman`, `kendall` and `relative_error` hold `cd`, `cl` and their `cd_interval`, `cl_interval`; `best`
-    holds for k designs how many of the truly best k are among the predicted best k; `compared` counts the designs.
-    """
-    found: dict[str, Any] = {"spearman": {}, "kendall": {}, "relative_error": {}, "best": {}, "compared": 0}
+def compare(designs: Sequence[Mapping[str, Any]], truth: Mapping[str, Mapping[str, float]]) -> Comparison:
+    """Spearman, Kendall, relative errors and overlap of the best, for each coefficient that both sides have."""
     names = [d["name"] for d in designs if d["name"] in truth]
     if not names:
         raise InputError(
@@ -51,7 +57,7 @@ def compare(designs: Sequence[Mapping[str, Any]], truth: Mapping[str, Mapping[st
             seen=f"designs {', '.join(d['name'] for d in designs[:3])}...; truth {', '.join(list(truth)[:3])}...",
             remedy="the column name holds file names without folder and extension",
         )
-    found["compared"] = len(names)
+    found: Comparison = {"spearman": {}, "kendall": {}, "relative_error": {}, "best": {}, "compared": len(names)}
     for key in ("cd", "cl"):
         pairs = [
             (d[key], truth[d["name"]][key])
@@ -61,14 +67,17 @@ def compare(designs: Sequence[Mapping[str, Any]], truth: Mapping[str, Mapping[st
         if len(pairs) < 2:
             continue
         predicted, true = np.array(pairs, dtype=float).T
-        for name, statistic in (("spearman", spearman), ("kendall", _kendall), ("relative_error", _relative_error)):
-            value, interval = bootstrap(statistic, predicted, true)
-            found[name] |= {key: value, f"{key}_interval": interval}
+        for into, statistic in (
+            (found["spearman"], spearman),
+            (found["kendall"], _kendall),
+            (found["relative_error"], _relative_error),
+        ):
+            into[key], into[f"{key}_interval"] = bootstrap(statistic, predicted, true)
         found["best"][key] = {str(k): _overlap(predicted, true, k) for k in BEST if k <= len(true) / 2 or k == 1}
     return found
 
 
-def in_words(comparison: dict[str, Any]) -> str:
+def in_words(comparison: Comparison) -> str:
     """What `compare` found, a line a coefficient."""
     lines = []
     for key, value in comparison["spearman"].items():

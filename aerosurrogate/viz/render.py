@@ -80,7 +80,7 @@ def _workers() -> ProcessPoolExecutor | None:
 
 @cache
 def _pool() -> ProcessPoolExecutor:
-    # Not forked: VTK and torch keep threads and locks that a forked child would find in any state.
+    # Not one of parallel.py's: it stays for the next pictures, and begins afresh, without a VTK that others loaded.
     pool = ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"), initializer=_quiet)
     atexit.register(pool.shutdown, wait=False, cancel_futures=True)
     return pool
