@@ -267,11 +267,17 @@ def main() -> None:
     write(vars(options), rows)
 
 
+def place(row: str) -> tuple[bool, str, float]:
+    """Eager first; of the compiled ones those that keep most."""
+    name, _, budget = row.partition(", budget ")
+    return bool(budget), name, -float(budget or 0)
+
+
 def write(size: dict[str, int], rows: dict[str, Any]) -> None:
     name = f"gpu_counts_{size['points']}_{size['channels']}_{size['slices']}"
     path = RESULTS / f"{name}.json"
     before = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else {}
-    rows = {key: (before | rows)[key] for key in sorted(before | rows, key=lambda key: ("compiled" in key, key))}
+    rows = {key: (before | rows)[key] for key in sorted(before | rows, key=place)}
     path.write_text(json.dumps({"size": size, "rows": rows}, indent=1) + "\n")
     lines = [
         "# A training step, counted without a GPU",

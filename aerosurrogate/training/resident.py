@@ -111,7 +111,8 @@ def _stacked(batches: list[Batch]) -> Batch:
     def joined(name: str) -> Tensor:
         parts = [getattr(batch, name) for batch in batches]
         if name != "coefficients":
-            parts = [F.pad(x, [0, 0] * (x.ndim - 2) + [0, n - x.shape[1]]) for x in parts]
+            missing = [[0, 0] * (x.ndim - 2) + [0, n - x.shape[1]] for x in parts]
+            parts = [F.pad(x, pad) if any(pad) else x for x, pad in zip(parts, missing, strict=True)]
         return torch.cat(parts)
 
     return Batch(
