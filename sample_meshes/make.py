@@ -111,7 +111,9 @@ def main(run_dir: Path) -> None:
     outcomes = simulate([str(file) for file in files], run_dir, jobs=1, stream=StreamOptions(speed=SPEED))
     show(outcomes)
     rows = [
-        [o.name, f"{o.reference['cd']:.4f}", f"{o.reference['cl']:.4f}"] for o in outcomes if o.state == "converged"
+        [name, f"{o.reference['cd']:.4f}", f"{o.reference['cl']:.4f}"]
+        for name, o in zip(DESIGNS, outcomes, strict=True)
+        if o.state == "converged"
     ]
     with replacing(HERE / "truth.csv") as temporary, temporary.open("w", newline="") as out:
         csv.writer(out).writerows([["name", "cd", "cl"], *rows])
