@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import pyvista as pv
 from pyvista import examples
@@ -70,7 +71,7 @@ def test_sample_cars_are_known_and_strangers_are_not(tmp_path):
 
 @pytest.mark.skipif("airfoil" not in shipped_models(), reason="this build ships no airfoil model")
 def test_an_airfoil_lifts_more_at_a_larger_angle_and_camber():
-    level, raised = (rows_of(["naca0012"], alpha=a, reynolds=4e6)[0] for a in (0.0, 6.0))
+    level, raised = (rows_of(["naca0012"], alpha=a, reynolds=4e6)[0] for a in (0.0, np.float64(6.0)))
     assert abs(level["cl"]) < 0.15
     assert raised["cl"] > 0.4
     assert rows_of(["naca4412"], alpha=0.0, reynolds=4e6)[0]["cl"] > level["cl"] + 0.2

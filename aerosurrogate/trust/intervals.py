@@ -166,7 +166,7 @@ def _half(sizes: Sizes, evidence: familiarity.Evidence, score: float) -> float:
 
 
 def _stalled(evidence: familiarity.Evidence) -> bool:
-    return abs(evidence.conditions.get("alpha", 0.0)) > STALL
+    return bool(abs(evidence.conditions.get("alpha", 0.0)) > STALL)  # a numpy number would give a numpy truth
 
 
 def uncertainty(
