@@ -6,7 +6,7 @@ import time
 
 from aerosurrogate.errors import InputError
 from aerosurrogate.training.batches import Batches
-from aerosurrogate.training.late import Launched
+from aerosurrogate.training.launched import Launched
 from aerosurrogate.training.run import Run
 
 

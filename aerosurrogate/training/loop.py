@@ -31,7 +31,7 @@ from aerosurrogate.training.cases import TrainingCases, open_cases, require_data
 from aerosurrogate.training.compiled import compile_where_it_pays
 from aerosurrogate.training.conclusion import conclude, say_what_is_missing
 from aerosurrogate.training.distribution import Processes, processes
-from aerosurrogate.training.late import Late, Launched
+from aerosurrogate.training.launched import Arriving, Launched
 from aerosurrogate.training.log import Log
 from aerosurrogate.training.muon import Muon
 from aerosurrogate.training.objective import Objective
@@ -218,7 +218,7 @@ class Trainer:
         if (average := self.weights.get("averaged")) is not None:
             mix = get_ema_multi_avg_fn(warm_decay(t.ema, self.step))
             mix(list(average.parameters()), list(self.model.parameters()), None)
-        return Launched(self.step + 1, rate, batch.names, Late(torch.stack([loss.detach(), norm])))
+        return Launched(self.step + 1, rate, batch.names, Arriving(torch.stack([loss.detach(), norm])))
 
     def _seen(self, batch: Batch) -> tuple[Batch, Tensor | None]:
         """What the objective is given of a batch: on its device, at one time."""

@@ -1,4 +1,4 @@
-"""Numbers of a step that are read a step later, so that the host never waits for the device."""
+"""Steps that are under way on a device: their numbers are read a step later, so that the host never waits."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-class Late:
+class Arriving:
     """Values on a device, on their way to the host; reading them does not wait for work launched after them."""
 
     def __init__(self, values: Tensor) -> None:
@@ -29,4 +29,4 @@ class Launched:
     step: int  # counted from 1
     rate: float  # learning rate
     cases: list[str]
-    figures: Late  # loss, norm of the gradient
+    figures: Arriving  # loss, norm of the gradient
