@@ -1,14 +1,19 @@
 """A training step is one graph, made for any device, and never asks the device for a number while it is under way."""
 
+import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from joukowski import joukowski_set
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from aerosurrogate.devices import feeders
 from aerosurrogate.recipe import read_recipe
+from aerosurrogate.training import loop
+from aerosurrogate.training.batches import few_sizes
 from aerosurrogate.training.cases import open_cases
 from aerosurrogate.training.compiled import LEAST, activation_budget, agrees
 from aerosurrogate.training.distribution import processes
@@ -33,9 +38,7 @@ class Asked(TorchDispatchMode):
         return function(*arguments, **(keywords or {}))
 
 
-@pytest.fixture(scope="module")
-def trainer(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
-    folder = tmp_path_factory.mktemp("step")
+def made(folder: Path, device: str) -> Trainer:
     data = joukowski_set(folder / "sections", 4)
     settings = [f"data.path={data}", "data.train=train", 'data.fields=["p","U","wallShearStress"]']
     settings += [f"model.{size}" for size in SMALL]
@@ -43,7 +46,12 @@ def trainer(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
     recipe = read_recipe(RECIPE, settings)
     with processes("cpu") as own:
         run = Run(folder / "run", recipe, own, resume=False)
-        return Trainer(recipe, open_cases(recipe, run), run, own)
+        return Trainer(recipe, open_cases(recipe, run), run, replace(own, device=torch.device(device)))
+
+
+@pytest.fixture(scope="module")
+def trainer(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
+    return made(tmp_path_factory.mktemp("step"), "cpu")
 
 
 def test_nothing_is_read_from_the_device(trainer: Trainer) -> None:
@@ -81,16 +89,38 @@ def test_a_compiler_that_fails_or_errs_is_left_aside(trainer: Trainer) -> None:
         assert trainer.objective(*seen)["loss"].equal(plain)
 
 
-def test_all_tensors_of_a_step_are_made_on_its_device(trainer: Trainer) -> None:
-    """The meta device refuses to meet tensors of any other."""
-    batch, _ = trainer._seen(trainer.batches.make(0))
-    objective = trainer.objective.to("meta")
-    try:
-        loss = objective(batch.to(torch.device("meta")))["loss"]
-        loss.backward()
-        assert loss.device.type == "meta"
-    finally:
-        trainer.objective.to_empty(device="cpu")
+def test_a_whole_step_runs_on_a_device_that_answers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The meta device refuses to meet tensors of any other, and has no values that could be read or copied: model,
+    losses, gradients, clipping, both optimisers and the averaged weights, step after step."""
+    arrived: list[Tensor] = []
+    monkeypatch.setattr(loop, "Arriving", arrived.append)  # the one copy to the host, of two numbers
+    trainer = made(tmp_path, "meta")
+    monkeypatch.setattr(trainer, "_precision", contextlib.nullcontext)  # meta has no autocast
+    for group in trainer.optimiser.param_groups:
+        group |= {"fused": False, "foreach": True}  # nor torch's fused AdamW
+    for step in range(3):
+        trainer._update(trainer.batches.make(step))
+    assert [(values.device.type, values.shape) for values in arrived] == [("meta", (2,))] * 3
+    assert {p.device.type for model in trainer.weights.values() for p in model.parameters()} == {"meta"}
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        arrived[0].tolist()
+
+
+def test_batches_of_many_sizes_are_padded_to_few(trainer: Trainer) -> None:
+    """A compiled step serves one number of points; padding changes no loss."""
+    sizes = set(range(1000, 5000, 7))
+    few = few_sizes(sizes)
+    assert len(few) <= 6
+    assert all(min(m for m in few if m >= n) <= n * 5 ** (1 / 6) for n in sizes)
+    assert few_sizes({10, 900}) == [10, 900]
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    compiled = torch.compile(trainer.objective, backend="aot_eager", fullgraph=True, dynamic=False)
+    for step, cut in enumerate((96, 90, 81)):
+        batch, _ = trainer._seen(trainer.batches.make(step).at_rows(torch.arange(cut)))
+        found = compiled(batch.padded_to(96))["loss"]
+        torch.testing.assert_close(found, trainer.objective(batch)["loss"], rtol=1e-5, atol=0)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
 def test_batches_are_the_same_whoever_makes_them(trainer: Trainer) -> None:

@@ -67,6 +67,22 @@ def test_all_points_of_a_case_are_what_processes_make_of_it(kind: str, request: 
     assert needed(made) == pytest.approx(held, rel=0.2)
 
 
+def test_both_are_padded_to_the_same_few_sizes(halves: Dataset) -> None:
+    made = batches(halves, batch=1).of_few_sizes()
+    assert made.sizes == [1100, 1240]
+    here = Resident(made, CPU)
+    for step in (0, 1):
+        assert_same(here.make(step), made.make(step))
+    made.sizes = here.sizes = [1300]
+    for step in (0, 1):
+        batch = here.make(step)
+        assert_same(batch, made.make(step))
+        assert batch.padded
+        assert batch.there.shape[1] == 1300
+        assert batch.there.sum() in (1100, 1240)
+    assert batches(halves, points=60).of_few_sizes().sizes == [], "all have one size"
+
+
 @pytest.mark.parametrize("kind", ["density", "rows"])
 def test_drawn_points_are_rows_of_their_case(halves: Dataset, kind: str) -> None:
     made = batches(halves, batch=1, sampling=kind, points=60, skin_points=40 if kind == "density" else None)

@@ -1,9 +1,11 @@
 """Four processes train to the single process' weights: sharing the batch, the points of each case, or both.
 
-Each process has a folder of its own, as on machines that share no file system; the runs stop half way and go on.
+They are started as docs/gpu.md has it for two machines with two each. Each process has a folder of its own, as on
+machines that share no file system; the runs stop half way and go on.
 """
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -60,15 +62,23 @@ def test_four_processes_are_as_good_as_one(tmp_path: Path) -> None:
         train(read_recipe(RECIPE, [*settings, f"training.steps={steps}"]), tmp_path / "one", resume=True, device="cpu")
     (tmp_path / "launched.py").write_text(LAUNCHED)
     options = [word for text in settings for word in ("--set", text)]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
-    done = subprocess.run(
-        [*torchrun, "launched.py", "train", str(RECIPE), "--quiet", "--device", "cpu", *options],
-        cwd=tmp_path,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(RECIPE.parents[1])},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
+    torchrun += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}"]
+    machines = [
+        subprocess.Popen(
+            [*torchrun, "launched.py", "train", str(RECIPE), "--quiet", "--device", "cpu", *options],
+            cwd=tmp_path,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(RECIPE.parents[1])},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    said = [machine.communicate()[1] for machine in machines]
+    assert [machine.returncode for machine in machines] == [0, 0], said
     alone = load_file(tmp_path / "one" / "resume.safetensors")
     first = tmp_path / "machine0"
     for name in ("false", "true", "2"):

@@ -56,6 +56,18 @@ def sees_all(entry: Entry, sampling: Sampling) -> bool:
     return bool(entry["grid"]) or (sampling.around is None and sampling.skin is None)
 
 
+def points_seen(entry: Entry, sampling: Sampling) -> int:
+    """How many points of a case a step sees, at most."""
+    total, skin = entry["points"], entry["surface"]
+    if sees_all(entry, sampling):
+        count = total
+    elif sampling.kind == "density" and skin:  # each of them on one side of a half body or the other
+        return (sampling.skin or skin) + min(sampling.around or total, total - skin)
+    else:
+        count = min(sampling.around or total, total)
+    return 2 * count if entry["symmetry"] else count
+
+
 def _around(dataset: Dataset, name: str, sampling: Sampling, rng: np.random.Generator) -> NDArray[np.intp]:
     """Rows off the skin."""
     entry = dataset.manifest.cases[name]

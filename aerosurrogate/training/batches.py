@@ -12,18 +12,20 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from aerosurrogate.data.case import Case
-from aerosurrogate.data.sampling import Sampling, drawn, mirrored
+from aerosurrogate.data.sampling import Sampling, drawn, mirrored, points_seen
 from aerosurrogate.data.scaling import Places, Scaling
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.devices import pinned_memory_helps
 from aerosurrogate.recipe import Training
 
 _AHEAD = 4  # batches made while the model is busy
+_SIZES = 6  # numbers of points that the batches of a run have, where each costs a compilation: torch gives up after 8
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,12 @@ class Batch:
         """Some of the points (k,) of each case; no grid is left of them."""
         parts = {name: v.index_select(1, rows) for name, v in self.tensors().items() if name != "coefficients"}
         return replace(self._with(parts), grid=None)
+
+    def padded_to(self, n: int) -> "Batch":
+        """With so many points in each case, of which the last ones are not there."""
+        more = n - self.there.shape[1]
+        parts = {k: F.pad(v, [0, 0] * (v.ndim - 2) + [0, more]) for k, v in self.tensors().items()}
+        return replace(self._with(parts | {"coefficients": self.coefficients}), padded=True)
 
     def at(self, time: int, times: int) -> "Batch":
         """One of the times of a batch's fields."""
@@ -95,6 +103,14 @@ def window(case: Case, field: str, time_steps: int, unrolled: int, rng: np.rando
     return replace(case, features=features, fields={**case.fields, field: ahead})
 
 
+def few_sizes(seen: set[int]) -> list[int]:
+    """Some of these numbers of points, the largest among them, of which the next larger one is never far: they lie at
+    most a constant factor apart."""
+    least, most = min(seen), max(seen)
+    edges = [least * (most / least) ** (k / _SIZES) for k in range(1, _SIZES)]
+    return sorted({max(n for n in seen if n <= edge) for edge in edges} | {most})
+
+
 class Batches:
     """The batches of a run by step number.
 
@@ -112,7 +128,16 @@ class Batches:
     ) -> None:
         self.dataset, self.names, self.scaling, self.training = dataset, list(names), scaling, training
         self.sampling, self.share = Sampling(training.sampling, training.skin_points, training.points), share
+        self.sizes: list[int] = []  # numbers of points that batches are padded to; none: to what they need
         self._usual_weights: dict[str, float] = {}
+
+    def of_few_sizes(self) -> "Batches":
+        """These batches, padded to a few numbers of points if their cases have many: each costs a compilation."""
+        entries = [self.dataset.manifest.cases[name] for name in self.names]
+        seen = {points_seen(entry, self.sampling) for entry in entries}
+        if len(seen) > 1 and not any(entry["grid"] for entry in entries):
+            self.sizes = few_sizes(seen)
+        return self
 
     @property
     def repeats(self) -> int:
@@ -133,7 +158,10 @@ class Batches:
         """The batch of a step, or the part of it that falls to one of several processes."""
         size = self.training.batch // processes
         first = step // self.repeats * self.training.batch + rank * size
-        return self._of(range(first, first + size))
+        batch = self._of(range(first, first + size))
+        if not self.sizes:
+            return batch
+        return batch.padded_to(min(n for n in self.sizes if n >= batch.there.shape[1]))
 
     def _of(self, numbers: range) -> Batch:
         return self.collate([self._sample(number) for number in numbers])

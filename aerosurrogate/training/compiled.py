@@ -28,13 +28,18 @@ RUNS = 3  # steps that are timed
 SMALL = 2**14  # points of a step up to which launching kernels one by one takes longer than they do
 
 
+def will_compile(objective: Objective, device: torch.device) -> bool:
+    """Whether the steps of a run are to be compiled: not where processes talk within them, nor for rollouts, which
+    compute their frames again."""
+    return compiles_well(device) and objective.group is None and objective.training_recipe.task != "rollout"
+
+
 def compile_where_it_pays(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> None:
     """Compile the objective in place, if its device is made for it and the compiled step agrees with the plain one."""
     device = batch.inputs.device
     if not compiles_well(device):
         return
-    t = objective.training_recipe
-    if objective.group is not None or t.task == "rollout":
+    if not will_compile(objective, device):
         console.note("steps are not compiled: " + ("points are shared" if objective.group is not None else "rollout"))
         return
     points = batch.there.numel()

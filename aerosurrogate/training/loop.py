@@ -28,7 +28,7 @@ from aerosurrogate.recipe import Recipe, Training
 from aerosurrogate.surrogate import Card, Surrogate, Trained, TrainedOn, moment
 from aerosurrogate.training.batches import Batch, Batches
 from aerosurrogate.training.cases import TrainingCases, open_cases, require_data
-from aerosurrogate.training.compiled import compile_where_it_pays
+from aerosurrogate.training.compiled import compile_where_it_pays, will_compile
 from aerosurrogate.training.conclusion import conclude, say_what_is_missing
 from aerosurrogate.training.distribution import Processes, processes
 from aerosurrogate.training.launched import Arriving, Launched
@@ -124,6 +124,8 @@ class Trainer:
         self.optimiser = build_optimiser(self.model, t)
         self.share = self.team.rank, self.team.size
         batches = Batches(cases.dataset, cases.train, cases.scaling, t, self.share)
+        if will_compile(self.objective, own.device):
+            batches = batches.of_few_sizes()
         self.batches = resident_where_it_fits(batches, own.device)
         self.steps = self.batches.steps
         self.schedule = build_schedule(self.optimiser, t, self.steps)

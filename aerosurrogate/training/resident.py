@@ -56,7 +56,7 @@ class Resident(Batches):
 
     def __init__(self, batches: Batches, device: torch.device) -> None:
         super().__init__(batches.dataset, batches.names, batches.scaling, batches.training)
-        self.device = device
+        self.device, self.sizes = device, batches.sizes
         self.cases: dict[str, list[Batch]] = {}  # with all their points: as they are and, where asked for, upside down
         self.draws: dict[str, Draw | None] = {}  # None: a step sees all points
         with console.progress("cases to the device", len(self.names), unit="cases") as advance:
