@@ -149,6 +149,19 @@ def test_a_neighbourhood_is_a_square_on_the_grid():
     assert torch.equal(changed, expected)
 
 
+def test_a_torus_has_no_rim():
+    """What is carried round a periodic grid is answered round it; with a rim it is not."""
+    x = points(60)
+    x[..., :2] = 0.5
+    for periodic in (True, False):
+        model = small_model(projection="conv2d", neighbourhood=5, periodic=periodic)
+        answer, carried = (
+            model(y.flatten(1, 2), grid=(6, 10)).unflatten(1, (6, 10))
+            for y in (x.unflatten(1, (6, 10)), x.unflatten(1, (6, 10)).roll((2, 7), (1, 2)))
+        )
+        assert torch.allclose(carried, answer.roll((2, 7), (1, 2)), atol=1e-5) == periodic
+
+
 @pytest.mark.parametrize("attention", ["slices", "squares"])
 def test_neighbourhoods_are_the_same_computed_again(attention):
     model = small_model(projection="conv2d", neighbourhood=3, attention=attention)

@@ -1,6 +1,8 @@
-"""Where and when a point is, as features: distances to a reference grid, places on a structured mesh, waves of time."""
+"""Where and when a point is, as features: distances to a reference grid, places on a structured mesh and what lies
+beside them there, waves of time."""
 
 import math
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -34,6 +36,15 @@ def squares(grid: Grid, like: Tensor) -> Tensor:
     for side, count in zip(grid, counts, strict=True):
         number = number[..., None] * count + torch.arange(side, device=like.device) // SQUARE
     return F.one_hot(number.flatten(), math.prod(counts)).to(like.dtype)
+
+
+def projection(kind: str, channels: int, periodic: bool, side: int = 3, groups: int = 1) -> Any:
+    """A linear layer, or a convolution for `on_grid`; one that is periodic goes on at the opposite side of the grid."""
+    if kind == "pointwise":
+        return nn.Linear(channels, channels)
+    convolution = {"conv2d": nn.Conv2d, "conv3d": nn.Conv3d}[kind]
+    rim: Literal["circular", "zeros"] = "circular" if periodic else "zeros"
+    return convolution(channels, channels, side, padding=side // 2, groups=groups, padding_mode=rim)
 
 
 def on_grid(convolution: nn.Module, z: Tensor, grid: Grid) -> Tensor:

@@ -15,7 +15,7 @@ the tokens of all layers, the states, are all it takes to evaluate the model at 
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Self, cast
+from typing import Literal, Self, cast
 
 import torch
 import torch.distributed as dist
@@ -28,7 +28,7 @@ from aerosurrogate.model import folding, tiles
 from aerosurrogate.model.folding import Folded, fold, fold_norm, normalised
 from aerosurrogate.model.gradients import LeanBegin, LeanFinish
 from aerosurrogate.model.interface import MLP, Answer, Grid, Interface, Model, Options, States
-from aerosurrogate.model.positions import at_index_places, distances, on_grid, squares, time_waves
+from aerosurrogate.model.positions import at_index_places, distances, on_grid, projection, squares, time_waves
 from aerosurrogate.model.precision import exact, full_precision, product_dtype, softmax, sums_of_products
 from aerosurrogate.model.tiles import Call, Tile
 
@@ -54,6 +54,7 @@ class TransolverConfig(Options):
     token_residual: bool = False
     # Side of the square of a structured mesh that a point sees ahead of attention (depthwise convolution); 0 is none.
     neighbourhood: NonNegativeInt = 0
+    periodic: bool = False  # convolutions go on at the opposite side of a structured mesh, as on a torus
     # Distances to a reference grid that spans unified_box: instead of the positions; beside the inputs, at the end; or
     # instead of the positions, those of a point's place on the index grid, which spans the unit box.
     unified_pos: Literal["none", "replace", "accompany", "index"] = "none"
@@ -76,6 +77,8 @@ class TransolverConfig(Options):
             raise ValueError("token_residual is for slices and squares; full attention has a point's own features")
         if self.neighbourhood and (self.projection == "pointwise" or self.neighbourhood % 2 == 0):
             raise ValueError("neighbourhood is an odd number, for projection = conv2d or conv3d")
+        if self.periodic and self.projection == "pointwise":
+            raise ValueError("periodic is for projection = conv2d or conv3d")
         if box is not None and self.unified_pos not in ("replace", "accompany"):
             raise ValueError("unified_box is for unified_pos = replace or accompany")
         if box is not None and not all(low < high for low, high in box):
@@ -114,10 +117,10 @@ class PhysicsAttention(nn.Module):
         self.folded = self.pointwise and self.kind == "slices" and H * slices <= C + slices
         self.norm = nn.LayerNorm(C)
         if self.kind == "slices":
-            self.to_slices = _projection(config)
+            self.to_slices = projection(config.projection, C, config.periodic)
             self.logits = nn.Linear(D, slices)
             self.temperature = nn.Parameter(torch.full((H,), 0.5))
-        self.to_values = _projection(config)
+        self.to_values = projection(config.projection, C, config.periodic)
         self.query = nn.Linear(D, D, bias=False)
         self.key = nn.Linear(D, D, bias=False)
         self.value = nn.Linear(D, D, bias=False)
@@ -230,13 +233,6 @@ class PhysicsAttention(nn.Module):
         return features.unflatten(-1, (self.heads, -1))
 
 
-def _projection(config: TransolverConfig, side: int = 3, groups: int = 1) -> Any:  # a linear layer or a convolution
-    C, kinds = config.channels, {"conv2d": nn.Conv2d, "conv3d": nn.Conv3d}
-    if config.projection == "pointwise":
-        return nn.Linear(C, C)
-    return kinds[config.projection](C, C, side, padding=side // 2, groups=groups)
-
-
 class Block(nn.Module):
     """Physics-Attention, then an MLP on each point. Between `begin` and `finish` the sums over all points are taken.
 
@@ -246,7 +242,8 @@ class Block(nn.Module):
     def __init__(self, config: TransolverConfig, slices: int) -> None:
         super().__init__()
         C = config.channels
-        self.local = _projection(config, config.neighbourhood, C) if config.neighbourhood else None
+        kind = config.projection, C, config.periodic
+        self.local = projection(*kind, config.neighbourhood, C) if config.neighbourhood else None
         self.attention = PhysicsAttention(config, slices)
         self.norm = nn.LayerNorm(C)
         self.mlp = MLP(C, C * config.mlp_ratio, C, config.activation)
