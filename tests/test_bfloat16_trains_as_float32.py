@@ -1,4 +1,4 @@
-"""Steps whose products over points are in bfloat16, as on a GPU, learn as much as those in float32."""
+"""Steps whose products over points are in bfloat16, as on a GPU, learn what those in float32 do, but for chance."""
 
 from pathlib import Path
 
@@ -21,7 +21,9 @@ TASKS = {  # recipe, its changes, the split that is measured, the error
     "airfoils": ("naca_rans", ["training.ema=0.97"], "full_test", "U_volume"),
 }
 STEPS, SEEDS = 400, 2
-WORSE = 1.05  # times the error in float32, means over the seeds, which themselves may differ by more
+# What chance does to the error in float32: standard deviation over the mean, of seeds 0 to 3. The difference between two
+# means of two seeds each has the same deviation as a single run.
+CHANCE = {"darcy16": 0.023, "airfoils": 0.025}
 
 
 def error_after(recipe: Recipe, split: str, figure: str, out: Path) -> float:
@@ -54,5 +56,5 @@ def test_bfloat16_learns_as_much(
             found.append(error_after(recipe, split, figure, tmp_path / f"{kind}{seed}"))
     print(task, figure, errors)
     means = {kind: sum(found) / SEEDS for kind, found in errors.items()}
-    assert means["bfloat16"] < WORSE * means["float32"]
+    assert means["bfloat16"] == pytest.approx(means["float32"], rel=3 * CHANCE[task])
     assert errors["bfloat16"] != errors["float32"], "both ran in float32"
