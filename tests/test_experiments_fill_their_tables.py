@@ -41,12 +41,12 @@ def test_plans_are_sound(name: str, scale: str, tmp_path) -> None:
 
 def test_ours_and_the_papers_see_the_same(tmp_path) -> None:
     plan = PLANS["main"]("small")
-    for column in ("darcy", "navier-stokes"):
+    for column, periodic in (("darcy", False), ("navier-stokes", True)):
         mine, theirs = (
             next(recipe_of(t, 0, tmp_path) for t in plan.trials if (t.row, t.column) == (row, column))
             for row in (OURS, PAPER)
         )
-        own = {"token_residual": True, "neighbourhood": 9}
+        own = {"token_residual": True, "neighbourhood": 9, "periodic": periodic}
         assert theirs.model.model_copy(update=own) == mine.model
         same = {"optimiser", "learning_rate", "clip", "ema"}
         assert mine.training.model_dump(exclude=same) == theirs.training.model_dump(exclude=same)
@@ -98,16 +98,28 @@ def test_an_interrupted_training_costs_what_its_parts_do(tmp_path, monkeypatch) 
     monkeypatch.setattr("aerosurrogate.experiment.trial.train", lambda *arguments, resume, device: resume or 1 / 0)
     monkeypatch.setattr("aerosurrogate.experiment.trial.Surrogate.load", lambda *arguments: None)
     monkeypatch.setattr("aerosurrogate.experiment.trial._measured", lambda *arguments: {"p_surface": 0.5})
-    assert run(trial, 0, where) == {"value": 0.5, "cpu_seconds": 12.0}
-    assert measured(trial, 0, where) == {"value": 0.5, "cpu_seconds": 12.0}
+    found = run(trial, 0, where)
+    assert (found.value, found.cpu_seconds) == (0.5, 12.0)
+    assert measured(trial, 0, where) == found
 
 
 def test_seeds_and_gaps_show() -> None:
     plan = Plan("T", "", (Trial("a", "x", "darcy", "s"), Trial("b", "x", "darcy", "s")), {("b", "x"): 0.5})
-    text = page(plan, "small", {("a", "x"): Cell((0.1, 0.3), 60.0)}, "t.png")
+    text = page(plan, "small", {("a", "x"): Cell((0.1, 0.3), {"one": 40.0, "two": 20.0})}, "t.png")
     assert "| a | 0.2 ± 0.1 |  |" in text
     assert "| b | - | 0.5 |" in text
     assert "1 of 2 cells" in text
+    assert "1.0 CPU minutes" in text
+    both = Plan("T", "", (*plan.trials, Trial("a", "y", "darcy", "s")), {})
+    shared = {("a", column): Cell((0.1,), {"one": 60.0}) for column in "xy"}
+    assert "1.0 CPU minutes" in page(both, "small", shared, "t.png")  # two figures of one training
+
+
+def test_ours_stands_last() -> None:
+    """Whatever column a row is first seen in."""
+    trials = tuple(Trial(*cell, "darcy", "s") for cell in ((OURS, "x"), ("MLP", "x"), ("plain transformer", "y")))
+    lines = page(Plan("T", "", trials, {}), "small", {}, "t.png").splitlines()[-3:]
+    assert [line.split(" | ")[0] for line in lines] == ["| MLP", "| plain transformer", f"| {OURS}"]
 
 
 def test_costs_grow_with_points() -> None:

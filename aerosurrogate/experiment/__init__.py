@@ -88,12 +88,15 @@ def _planned(plan: Plan, rows: str | None, steps: int | None) -> tuple[Plan, tup
 def _enter(cells: dict[tuple[str, str], Cell], trial: Trial, found: list[Found | None]) -> None:
     there = [f for f in found if f is not None]
     if there:
-        values, seconds = tuple(f["value"] for f in there), sum(f["cpu_seconds"] for f in there)
-        cells[trial.row, trial.column] = Cell(values, seconds)
+        costs = {f.run: f.cpu_seconds for f in there}
+        cells[trial.row, trial.column] = Cell(tuple(f.value for f in there), costs)
 
 
 def _results(cells: dict[tuple[str, str], Cell]) -> list[dict[str, Any]]:
-    return [{"row": row, "column": column} | asdict(cell) for (row, column), cell in cells.items()]
+    return [
+        {"row": row, "column": column, "values": cell.values, "cpu_seconds": sum(cell.costs.values())}
+        for (row, column), cell in cells.items()
+    ]
 
 
 def _efficiency(out: Path, scale: Scale, device: str) -> Outcome:

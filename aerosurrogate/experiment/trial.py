@@ -57,7 +57,13 @@ class Trial:
     kept: float = 1.0  # part of a case's points that the model is asked at; the others are not there
 
 
-Found = dict[str, float]  # the figure of a trial, `value`, and `cpu_seconds` of its training
+@dataclass(frozen=True)
+class Found:
+    """The figure of a trial, and what its training cost."""
+
+    value: float
+    cpu_seconds: float
+    run: str  # name of its folder, which other trials may share
 
 
 @dataclass(frozen=True)
@@ -88,15 +94,16 @@ def run(trial: Trial, seed: int, where: Workshop) -> Found:
         known = _record(folder)
     known[_key(trial)] = _measured(trial, Surrogate.load(folder, where.device), Dataset(recipe.data.path))
     write_json(folder / "measured.json", known)
-    return {"value": known[_key(trial)][trial.figure], "cpu_seconds": known["cpu_seconds"]}
+    return Found(known[_key(trial)][trial.figure], known["cpu_seconds"], folder.name)
 
 
 def measured(trial: Trial, seed: int, where: Workshop) -> Found | None:
     """What `run` gives where that is known from before."""
-    known = _record(folder_of(trial, seed, where))
+    folder = folder_of(trial, seed, where)
+    known = _record(folder)
     if (figures := known.get(_key(trial))) is None:
         return None
-    return {"value": figures[trial.figure], "cpu_seconds": known["cpu_seconds"]}
+    return Found(figures[trial.figure], known["cpu_seconds"], folder.name)
 
 
 def _record(folder: Path) -> dict[str, Any]:
