@@ -22,7 +22,9 @@ KINDS = list(shapes.RANGES)
 EACH = 4  # bodies of a kind
 PLAIN = {"mirrors": ("no",), "spoiler": ("no",), "rough_floor": ("no",), "deform": (0.0, 0.0)}
 ON_GROUND = set(KINDS) - set(IN_AIR)
-ROAD = read_spec(Path(__file__).parents[1] / "specs" / "road_rans.toml")
+ROAD, CHEAP = (
+    read_spec(Path(__file__).parents[1] / "specs" / f"{name}.toml") for name in ("road_rans", "road_fast_rans")
+)
 CARS = read_spec(Path(__file__).parents[1] / "specs" / "car_rans.toml")
 
 
@@ -55,9 +57,10 @@ def test_every_piece_is_closed_and_faces_outward(kind):
             assert surface.pieces.max() + 1 == (3 if kind == "lorry" else 1) + wheels + extra
 
 
-def test_the_bodies_of_the_road_are_sound_and_of_every_kind():
-    designs = list(designs_of(ROAD, 200))
-    assert {design.parameters["kind"] for design in designs} == set(ROAD.ranges["kind"])
+@pytest.mark.parametrize("spec", [ROAD, CHEAP], ids=["dear", "cheap"])
+def test_the_bodies_of_the_road_are_sound_and_of_every_kind(spec):
+    designs = list(designs_of(spec, 200))
+    assert {design.parameters["kind"] for design in designs} == set(spec.ranges["kind"])
     assert {"mirrors", "spoiler", "rough_floor", "deform"} <= {name for d in designs for name in d.parameters}
     assert all(design.conditions.ground == (design.parameters["kind"] in ON_GROUND) for design in designs)
     for design in designs[:60]:
@@ -67,9 +70,10 @@ def test_the_bodies_of_the_road_are_sound_and_of_every_kind():
         assert cars.frontal_area(surface) < design.conditions.length**2 * 2
 
 
-def test_pieces_hang_together():
+@pytest.mark.parametrize("spec", [ROAD, CHEAP], ids=["dear", "cheap"])
+def test_pieces_hang_together(spec):
     """Mirrors, spoilers, bars and wheels reach into the body: nothing floats beside it."""
-    for design in designs_of(ROAD, 60):
+    for design in designs_of(spec, 60):
         surface = cars.body_of(design)
         body = surface.select(surface.pieces == 0)
         if design.parameters["kind"] in CARS_WITH_OPTIONS:

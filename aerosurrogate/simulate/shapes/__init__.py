@@ -19,8 +19,12 @@ Shape = CarShape | BluffShape | AhmedShape | AirShape
 
 RANGES = cars.RANGES | bluff.RANGES | air.RANGES
 """Kind -> parameter -> its usual range."""
-OPTIONS = {"mirrors": cars.RANGES, "spoiler": cars.RANGES, "rough_floor": cars.RANGES}
-"""What may be added by a word, "yes" or "no", and the kinds that can have it."""
+OPTIONS = {
+    "mirrors": cars.RANGES.keys() - {"concept"},
+    "spoiler": cars.RANGES.keys(),
+    "rough_floor": cars.RANGES.keys(),
+}
+"""What may be added by a word, "yes" or "no", and the kinds that have it: mirrors would float beside some concepts."""
 
 
 def on_ground(kind: str) -> bool:

@@ -1,4 +1,5 @@
-"""Parametric cars: notchback, fastback, estate, SUV, van, hatchback, sports car, pick-up with a covered bed.
+"""Parametric cars: notchback, fastback, estate, SUV, van, hatchback, sports car, pick-up with a covered bed; and
+concept cars, whose every measure is drawn far more widely than any of these kinds has it.
 
 A body is a loft through the outlines of roof, floor and plan; wheels are closed cylinders sunk into body and ground.
 """
@@ -197,6 +198,29 @@ RANGES: dict[str, dict[str, Range]] = {
         "edge_radius": (0.04, 0.12),
         "wheel_radius": (0.36, 0.42),
     },
+    "concept": {
+        "length": (3.4, 5.6),
+        "width": (1.5, 2.1),
+        "height": (1.15, 1.9),
+        "clearance": (0.08, 0.28),
+        "nose_height": (0.42, 0.70),
+        "bonnet_height": (0.50, 0.80),
+        "bonnet_length": (0.08, 0.34),
+        "windscreen_angle": (24.0, 65.0),
+        "roof_end": (0.55, 0.98),
+        "roof_drop": (0.0, 0.16),
+        "rear_angle": (8.0, 75.0),
+        "deck_height": (0.50, 0.90),
+        "hatch_lean": (0.0, 20.0),
+        "taper": (0.0, 13.0),
+        "tumblehome": (3.0, 28.0),
+        "nose_radius": (0.01, 0.34),
+        "edge_radius": (0.02, 0.28),
+        "tail_radius": (0.01, 0.18),
+        "nose_bow": (0.0, 0.40),
+        "diffuser": (0.0, 16.0),
+        "wheel_radius": (0.26, 0.42),
+    },
 }
 
 
@@ -242,6 +266,7 @@ def _top_line(s: CarShape, x: Floats) -> Floats:
     roof_front_z = s.height - 0.03
     roof_front_x = cowl_x + (roof_front_z - cowl_z) / np.tan(np.radians(s.windscreen_angle))
     roof_end_x, roof_end_z = s.roof_end * s.length, s.height - s.roof_drop
+    roof_front_x = min(roof_front_x, roof_end_x - 0.08 * s.length)  # a steeper windscreen rather than no roof
     # The roof's highest point lies a third along it.
     peak_x = roof_front_x + (roof_end_x - roof_front_x) / 3
     corners = [(-0.5, s.nose_height * s.height - 0.06), (0.0, s.nose_height * s.height)]
