@@ -45,6 +45,22 @@ def test_sums_points_and_all_gradients_agree_and_repeat() -> None:
     assert all(map(torch.equal, ours, everything(by_kernels)))
 
 
+def test_mlps_and_their_gradients_agree() -> None:
+    torch.manual_seed(0)
+    shapes = (B, N, C), (2 * C, C), (2 * C,), (C, 2 * C)
+    arguments = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    pull = torch.randn(B, N, C)
+
+    def everything(way: Callable[..., Tensor]) -> list[Tensor]:
+        found = way(*arguments)
+        return [found, *torch.autograd.grad((found * pull).sum(), arguments)]
+
+    ours = everything(lambda z, weight, bias, out: fused.mlp(z, (weight, bias), out))
+    known = everything(lambda z, weight, bias, out: F.linear(F.gelu(F.linear(z, weight, bias)), out))
+    for mine, exact in zip(ours, known, strict=True):
+        torch.testing.assert_close(mine, exact, atol=1e-5 * exact.abs().max().item(), rtol=1e-5)
+
+
 @pytest.mark.parametrize("slices", [16, 32])  # the folded order is the cheaper one, and is not
 def test_a_fused_model_answers_as_before(slices: int) -> None:
     torch.manual_seed(0)
@@ -52,12 +68,16 @@ def test_a_fused_model_answers_as_before(slices: int) -> None:
     model = Transolver(Interface(inputs=5, outputs=3, dimensions=3), config)
     x = torch.randn(1, 40, 5)
     plain = model(x)
-    assert fuse(model, True)
-    torch.testing.assert_close(model(x), plain, atol=1e-5, rtol=1e-5)
+    for mlps in (False, True):
+        assert fuse(model, True, mlps)
+        torch.testing.assert_close(model(x), plain, atol=1e-5, rtol=1e-5)
     fuse(model, False)
     assert torch.equal(model(x), plain)
     odd = Transolver(model.interface, config.model_copy(update={"channels": 48, "heads": 4}))
     assert not fuse(odd, True)
+    other = Transolver(model.interface, config.model_copy(update={"activation": "silu"}))
+    assert fuse(other, True)
+    assert not fuse(other, True, True)
 
 
 def test_a_fused_model_is_one_graph() -> None:
@@ -68,7 +88,7 @@ def test_a_fused_model_is_one_graph() -> None:
     )
     x = torch.randn(1, 40, 5)
     plain = torch.autograd.grad(model(x).square().mean(), model.embed.out.weight)[0]
-    fuse(model, True)
+    fuse(model, True, True)
     torch._dynamo.reset()
     graph = torch.compile(model, backend="aot_eager", fullgraph=True, dynamic=False)
     found = torch.autograd.grad(graph(x).square().mean(), model.embed.out.weight)[0]
@@ -104,18 +124,28 @@ class Answers(torch.nn.Module):
 
 def test_kernels_step_aside_where_they_are_slower_or_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     objective, x = Answers(), torch.randn(1, 40, 5)
-    attention = objective.model.block(0).attention
+    attention, mlp = objective.model.block(0).attention, objective.model.block(0).mlp
 
-    def asked() -> bool:
+    def asked() -> list[str]:
         return compiled.fuses(objective, x, None, torch.enable_grad)  # type: ignore[arg-type]
 
     assert not asked(), "the interpreter is slower than torch"
     assert not attention.fused
-    ticks = iter([0.0, 2.0, 10.0, 11.0] * 3)
-    monkeypatch.setattr(compiled, "perf_counter", lambda: next(ticks))
-    assert asked(), "faster by the clock, and the same"
-    assert attention.fused
+    seconds = [3.0, 2.0, 1.0]  # as torch does it, with slices fused, with MLPs fused too
+
+    def clock() -> None:
+        ticks = iter([tick for run in seconds for tick in (0.0, run)])
+        monkeypatch.setattr(compiled, "perf_counter", lambda: next(ticks))
+
+    clock()
+    assert asked() == ["slicing and deslicing", "MLPs"], "faster by the clock, and the same"
+    assert (attention.fused, mlp.fused) == (True, True)
+    seconds[2] = 2.5
+    clock()
+    assert asked() == ["slicing and deslicing"], "the MLPs are slower"
+    assert (attention.fused, mlp.fused) == (True, False)
     forward = fused.Deslice.forward
     monkeypatch.setattr(fused.Deslice, "forward", staticmethod(lambda *a: 1.5 * forward(*a)))
+    clock()
     assert not asked(), "faster by the clock, and wrong"
-    assert not attention.fused
+    assert (attention.fused, mlp.fused) == (False, False)

@@ -78,21 +78,28 @@ def unit(x: Tensor) -> Tensor | None:
 
 def move(block: "Block", x: Tensor, folded: Folded) -> Tensor:
     """The MLP on points x [B, n, C]."""
-    return x + block.mlp.out(block.mlp.activation(F.linear(normalised(x), *folded.hidden)))
+    z, mlp = normalised(x), block.mlp
+    if not mlp.fused:
+        return x + mlp.out(mlp.activation(F.linear(z, *folded.hidden)))
+    from aerosurrogate.model import fused
+
+    return x + fused.mlp(z, folded.hidden, mlp.out.weight) + mlp.out.bias
 
 
-def fuse(model: "Transolver", wanted: bool) -> bool:
-    """Take the kernels of fused.py for slicing and deslicing, or no longer; False where they are not for this model."""
+def fuse(model: "Transolver", slices: bool, mlps: bool = False) -> bool:
+    """Take the kernels of fused.py for slicing and deslicing and, with these, for MLPs; or no longer. False where they
+    are not for this model."""
     config = model.config
     sizes = config.channels, *config.slices_per_layer
     fits = all(size & (size - 1) == 0 and 16 <= size <= 256 for size in sizes)  # as products on a GPU want them
     able = fits and config.projection == "pointwise" and config.attention == "slices" and not config.dropout
-    for k, slices in enumerate(config.slices_per_layer):
+    known = config.activation == "gelu" and config.channels * config.mlp_ratio % 32 == 0
+    for k, count in enumerate(config.slices_per_layer):
         attention = model.block(k).attention
-        attention.fused = wanted and able
+        attention.fused, model.block(k).mlp.fused = slices and able, mlps and slices and able and known
         if able:  # in the folded order, also where it multiplies more: only there the weights need not be written
-            attention.folded = wanted or config.heads * slices <= config.channels + slices
-    return able
+            attention.folded = slices or config.heads * count <= config.channels + count
+    return able and (known or not mlps)
 
 
 def fused_block(block: "Block", x: Tensor, folded: Folded) -> Tensor:

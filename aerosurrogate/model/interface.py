@@ -88,6 +88,8 @@ class States(NamedTuple):
 
 
 class MLP(nn.Module):
+    fused = False  # see folding.py
+
     def __init__(self, inputs: int, hidden: int, outputs: int, activation: str = "gelu") -> None:
         super().__init__()
         self.hidden = nn.Linear(inputs, hidden)

@@ -47,8 +47,8 @@ def compile_where_it_pays(objective: Objective, batch: Batch, time: Tensor | Non
     mode = "reduce-overhead" if points <= SMALL else "default"
     with compiling_with(budget):
         agreed = agrees(objective, batch, time, precision, mode=mode)
-        if fuses(objective, batch, time, precision):
-            console.note("slicing and deslicing are one kernel each: the same numbers, and faster here")
+        if taken := fuses(objective, batch, time, precision):
+            console.note(f"{', '.join(taken)} by kernels of their own: the same numbers, and faster here")
     how = "as CUDA graphs" if mode != "default" else "to fused kernels"
     console.note(
         f"steps are compiled {how}, activation budget {budget:.2f}"
@@ -78,20 +78,25 @@ def agrees(objective: Objective, batch: Batch, time: Tensor | None, precision: A
     return same
 
 
-def fuses(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> bool:
-    """Take the kernels of model/fused.py where they agree with torch's and a step with them is faster; else False."""
-    model = objective.model
+def fuses(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> list[str]:
+    """Take the kernels of model/fused.py where they agree with torch's and a step with them is faster: those of slicing
+    and deslicing, and with these those of MLPs. Which were taken."""
+    model, taken = objective.model, list[str]()
     if not isinstance(model, Transolver) or find_spec("triton") is None or not fuse(model, False):
-        return False
+        return taken
     try:
-        plain, before = _timed(objective, batch, time, precision)
-        fuse(model, True)
-        found, after = _timed(objective, batch, time, precision)
-        taken = _close(found, plain) and after < before
+        plain, best = _timed(objective, batch, time, precision)
+        for name, mlps in (("slicing and deslicing", False), ("MLPs", True)):
+            if not fuse(model, True, mlps):
+                break
+            found, seconds = _timed(objective, batch, time, precision)
+            if not _close(found, plain) or seconds >= best:
+                break
+            best = seconds
+            taken.append(name)
     except Exception as error:  # as above
         console.note(f"fused kernels: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
-        taken = False
-    fuse(model, taken)
+    fuse(model, len(taken) > 0, len(taken) > 1)
     return taken
 
 
