@@ -190,3 +190,17 @@ def test_a_device_that_was_named_stays_and_one_alone_has_no_launch(monkeypatch):
         assert device_of_process(torch.device(named)) == torch.device(named)
     monkeypatch.delenv("LOCAL_RANK")
     assert device_of_process(torch.device("cuda")) == torch.device("cuda")
+
+
+def test_products_on_a_card_may_round_to_tf32(monkeypatch):
+    from aerosurrogate.devices import choose_device
+
+    before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
+    try:
+        assert choose_device("cpu").type == "cpu"
+        assert not torch.backends.cuda.matmul.allow_tf32
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        assert choose_device("auto").type == "cuda"
+        assert torch.backends.cuda.matmul.allow_tf32
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
