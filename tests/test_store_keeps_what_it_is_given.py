@@ -44,6 +44,14 @@ def test_a_case_comes_back_equal(stored):
     assert (back.conditions, back.reference, back.tags) == (case.conditions, case.reference, case.tags)
 
 
+def test_a_split_without_cases_is_refused_with_those_that_have_some(stored):
+    dataset = Dataset(stored[0])
+    dataset.manifest.splits["test"] = []
+    assert dataset.names("train") == ["one"]
+    with pytest.raises(InputError, match="no case .* test.*choose one of train"):
+        dataset.names("test")
+
+
 def test_rows_come_back_in_the_order_asked(stored):
     folder, case = stored
     rows = np.array([5, BLOCK + 3, 0])

@@ -308,6 +308,13 @@ class Dataset:
                 seen=split,
                 remedy=f"choose one of {', '.join(self.manifest.splits) or 'none: run prepare again'}",
             )
+        if not self.manifest.splits[split]:
+            filled = [name for name, cases in self.manifest.splits.items() if cases]
+            raise InputError(
+                f"no case of data set {self.folder} is in that split",
+                seen=split,
+                remedy=f"choose one of {', '.join(filled) or 'none: it holds no case'}",
+            )
         return self.manifest.splits[split]
 
     def array(self, case: str, key: str) -> StoredArray:

@@ -106,10 +106,11 @@ def open_case(path: Path, name: str | None = None) -> HeldOut:
 
     data = read_recipe(path / "recipe.toml").data
     dataset = Dataset(data.path)
-    names = dataset.names(data.test)
-    if name is not None and name not in dataset.manifest.cases:
-        raise InputError("the run's data set has no such case", seen=name, remedy=f"give --case {names[0]}, say")
-    return evaluate_case(Surrogate.load(path), dataset, name or names[0])[1].by(str(path))
+    name = name or dataset.names(data.test)[0]
+    if name not in dataset.manifest.cases:
+        one = next(iter(dataset.manifest.cases))
+        raise InputError("the run's data set has no such case", seen=name, remedy=f"give --case {one}, say")
+    return evaluate_case(Surrogate.load(path), dataset, name)[1].by(str(path))
 
 
 def draw(
