@@ -9,6 +9,7 @@ import torch
 from aerosurrogate import console
 from aerosurrogate.devices import choose_device
 from aerosurrogate.experiment.plans import KINDS, QUADRATIC, Scale
+from aerosurrogate.experiment.table import plain
 from aerosurrogate.model.interface import Interface, Model
 from aerosurrogate.model.registry import alike, find_kind
 from aerosurrogate.model.transolver import TransolverConfig
@@ -93,7 +94,10 @@ def write(folder: Path, scale: Scale, found: dict[str, dict[int, Cost]]) -> Path
         for number, (row, by) in enumerate(found.items()):
             values, colour = [getattr(cost, pick) for cost in by.values()], f"C{number}" if number < 10 else "black"
             axes.plot(list(by), values, "o-", label=row, markersize=3, color=colour)
-        axes.set(title=title, xlabel="points", xscale="log", yscale="log")
+        axes.set(title=title, xlabel="points", xscale="log")
+        axes.set_xticks(counts, labels=[f"{n:,}" for n in counts])
+        axes.xaxis.minorticks_off()
+        plain(axes.yaxis, [getattr(cost, pick) for by in found.values() for cost in by.values()])
         axes.grid(alpha=0.3)
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
     with replacing(folder / "efficiency.png") as temporary:

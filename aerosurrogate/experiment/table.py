@@ -118,12 +118,12 @@ def _curve(axes: "Axes", known: Mapping[str, Cell], theirs: Mapping[str, float])
     axes.set_xscale("log")
     axes.set_xticks(list(numbers), labels=[f"{number:g}" for number in numbers])
     axes.xaxis.minorticks_off()
-    _plain(axes.yaxis, [*means, *beside.values(), *(cell.mean for _, cell in others)])
+    plain(axes.yaxis, [*means, *beside.values(), *(cell.mean for _, cell in others)])
     axes.legend(fontsize=8)
     axes.grid(alpha=0.3)
 
 
-def _plain(axis: "YAxis", values: Sequence[float]) -> None:
+def plain(axis: "YAxis", values: Sequence[float]) -> None:
     """A scale on which all values can be told apart, with figures that are read at once."""
     from matplotlib.ticker import FuncFormatter, LogLocator
 
