@@ -1,6 +1,11 @@
 """The kernels for graphics processors, run by Triton's interpreter, give what torch does, forward and backward."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -149,3 +154,19 @@ def test_kernels_step_aside_where_they_are_slower_or_wrong(monkeypatch: pytest.M
     clock()
     assert not asked(), "faster by the clock, and wrong"
     assert (attention.fused, mlp.fused) == (False, False)
+
+
+@pytest.mark.slow
+def test_kernels_fit_an_a100_and_do_not_spill() -> None:
+    """As Triton compiles them for it, which takes no card; the interpreter would be in the way."""
+    program = Path(__file__).parents[1] / "benchmarks" / "gpu_kernels.py"
+    env = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, program, "--cards", "80"], env=env, capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    assert len(found) == 18
+    for name, resources in found.items():
+        assert resources["registers"] <= 255, name
+        assert resources["spilled"] == 0, name
+        assert resources["shared"] <= 80_000, f"two programs at once would not fit: {name}"

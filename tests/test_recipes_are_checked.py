@@ -1,5 +1,6 @@
 """Recipes: the paper's settings, overrides with types, and errors that name the path and the nearest right name."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,18 @@ def test_missing_data_says_where_they_come_from(tmp_path: Path) -> None:
     assert "10 GB" in message
     assert "aerosurrogate prepare Dataset --format airfrans" in message
     assert "recipes/car_rans.toml" in message
+
+
+def test_headers_say_what_was_counted() -> None:
+    """Time and memory on a GPU come from benchmarks/gpu_recipes.py."""
+    folder = Path(__file__).parents[1]
+    counted = json.loads((folder / "benchmarks" / "results" / "gpu_recipes.json").read_text(encoding="utf-8"))
+    assert counted.keys() == PAPER.keys()
+    for path in RECIPES:
+        header = path.read_text(encoding="utf-8").split("[data]")[0]
+        if (row := counted.get(path.stem)) is None:
+            assert "A100" not in header, path.stem
+        else:
+            hours = row["a100_hours_estimated"]
+            assert f" {hours:g} hour{'' if hours == 1 else 's'} on one A100" in header, path.stem
+            assert f"a step keeps {row['gigabytes_kept']:g} GB" in header, path.stem

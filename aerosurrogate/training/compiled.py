@@ -22,7 +22,8 @@ from aerosurrogate.training.objective import Objective
 
 KEPT = 25  # bytes a point, layer and channel that a compiled step in bfloat16 keeps if nothing is computed again
 LEAST = 0.05  # of those: less than this costs more time than it saves memory
-ROOM = 0.6  # of the free memory is for them
+AT_WORK = 60  # bytes a point and channel that are alive beside those in a layer's backward pass
+ROOM = 0.8  # of the free memory is for both
 CLOSE = 0.02  # relative difference of losses and gradients that bfloat16 explains
 RUNS = 3  # steps that are timed
 SMALL = 2**14  # points of a step up to which launching kernels one by one takes longer than they do
@@ -34,33 +35,40 @@ def will_compile(objective: Objective, device: torch.device) -> bool:
     return compiles_well(device) and objective.group is None and objective.training_recipe.task != "rollout"
 
 
-def compile_where_it_pays(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> None:
-    """Compile the objective in place, if its device is made for it and the compiled step agrees with the plain one."""
-    device = batch.inputs.device
+def compile_where_it_pays(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> list[str]:
+    """Compile the objective in place, if its device is made for it and the compiled step agrees with the plain one.
+
+    Says what was chosen, also to the caller; nothing where there is nothing to choose.
+    """
+    device, said = batch.inputs.device, list[str]()
     if not compiles_well(device):
-        return
+        return said
     if not will_compile(objective, device):
-        console.note("steps are not compiled: " + ("points are shared" if objective.group is not None else "rollout"))
-        return
-    points = batch.there.numel()
-    budget = activation_budget(points * getattr(objective.model.config, "layers", 8), objective, free_memory(device))
-    mode = "reduce-overhead" if points <= SMALL else "default"
-    with compiling_with(budget):
-        agreed = agrees(objective, batch, time, precision, mode=mode)
-        if taken := fuses(objective, batch, time, precision):
-            console.note(f"{', '.join(taken)} by kernels of their own: the same numbers, and faster here")
-    how = "as CUDA graphs" if mode != "default" else "to fused kernels"
-    console.note(
-        f"steps are compiled {how}, activation budget {budget:.2f}"
-        if agreed
-        else "steps run as they are written: the compiled step failed or differed"
-    )
+        said.append("steps are not compiled: " + ("points are shared" if objective.group is not None else "rollout"))
+    else:
+        points = batch.there.numel()
+        budget = activation_budget(points, objective, free_memory(device))
+        mode = "reduce-overhead" if points <= SMALL else "default"
+        with compiling_with(budget):
+            agreed = agrees(objective, batch, time, precision, mode=mode)
+            if taken := fuses(objective, batch, time, precision):
+                said.append(f"{', '.join(taken)} by kernels of their own: the same numbers, and faster here")
+        how = "as CUDA graphs" if mode != "default" else "to fused kernels"
+        said.append(
+            f"steps are compiled {how}, activation budget {budget:.2f}"
+            if agreed
+            else "steps run as they are written: the compiled step failed or differed"
+        )
+    for line in said:
+        console.note(line)
+    return said
 
 
-def activation_budget(rows: int, objective: Objective, free: float) -> float:
-    """The part of what a step on so many points times layers could keep that fits in the free bytes."""
-    wanted = KEPT * objective.model.channels * rows
-    return min(1.0, max(LEAST, ROOM * free / max(wanted, 1)))
+def activation_budget(points: int, objective: Objective, free: float) -> float:
+    """The part of what a step on so many points could keep that fits in the free bytes, beside what it works with."""
+    rows = points * objective.model.channels
+    wanted = KEPT * rows * getattr(objective.model.config, "layers", 8)
+    return min(1.0, max(LEAST, (ROOM * free - AT_WORK * rows) / max(wanted, 1)))
 
 
 def agrees(objective: Objective, batch: Batch, time: Tensor | None, precision: Any, **options: Any) -> bool:

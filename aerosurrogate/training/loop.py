@@ -206,7 +206,8 @@ class Trainer:
         self.model.train()
         seen, when = self._seen(batch)
         if not self.compiled:
-            compile_where_it_pays(self.objective, seen, when, self._precision)
+            for line in compile_where_it_pays(self.objective, seen, when, self._precision):
+                self.run.log({"event": line})
             self.compiled = True
         torch.manual_seed(t.seed * 1_000_003 + self.step)  # what is random in a step (dropout) depends on nothing else
         rate = self.rate
