@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from aerosurrogate import forces
 from aerosurrogate.conditions import Conditions, FlowAxes, StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh.distance import SKIN, inside, nearest, outer_faces
+from aerosurrogate.mesh.distance import SKIN, in_pieces, inside, nearest, outer_faces
 from aerosurrogate.mesh.read import UNITS
 from aerosurrogate.mesh.surface import Surface
 
@@ -42,6 +42,7 @@ class Body:
     ground: float | None  # m along up; None in free air
     stream_axes: FlowAxes | None  # 3D: as the user named them; 2D: they follow from alpha
     notes: tuple[str, ...] = ()
+    pieces: Surface | None = None  # as they were before they were united, for those who ask what lies inside
 
     @property
     def dimension(self) -> int:
@@ -71,6 +72,12 @@ class Body:
     def in_model_frame(self) -> Surface:
         """The surface in the model's frame, m."""
         return self.surface.transformed(self.rotation, -self.rotation @ self.origin)
+
+    def covers(self, points: NDArray) -> NDArray[np.bool_]:
+        """(n,) whether points (n, d) m of the model's frame lie inside the body."""
+        if self.pieces is None:
+            return inside(self.surface, self.to_file(points))
+        return in_pieces(self.pieces, self.to_file(points))
 
     def reference_area(self, choice: str) -> tuple[float, str]:
         """Area in m2 by `silhouette`, `rectangle` or a number, and what it is in words."""
@@ -138,9 +145,11 @@ def set_in_stream(surface: Surface, stream: StreamOptions, file: str) -> Body:
         notes.append(f"half body doubled across the plane {stream.symmetry} = 0")
     axes = FlowAxes.parse(stream.flow, stream.up)
     ground = _ground(surface, axes, stream)
-    # Faces that are hidden in another piece lie in its shadow.
-    shadow = forces.silhouette_area(surface.corners, axes, -np.inf if ground is None else ground)
-    surface, hidden = _united(surface)
+    # Faces that are hidden in another piece lie in its shadow, and so does the lee of closed ones.
+    seen = surface.cells[surface.area_vectors @ axes.flow < 0] if surface.closed else surface.cells
+    shadow = forces.silhouette_area(surface.points, axes, -np.inf if ground is None else ground, seen)
+    pieces = surface
+    surface, hidden = _united(pieces)
     notes += hidden
     if ground is not None:
         clearance = float(_heights(surface, axes).min()) - ground
@@ -153,7 +162,8 @@ def set_in_stream(surface: Surface, stream: StreamOptions, file: str) -> Body:
     middle = np.array([_middle(along), _middle(across), floor])
     rotation = axes.to_model
     length = float(np.ptp(along))
-    return Body(name, file, surface, length, shadow, rotation.T @ middle, rotation, ground, axes, tuple(notes))
+    origin = rotation.T @ middle
+    return Body(name, file, surface, length, shadow, origin, rotation, ground, axes, tuple(notes), pieces)
 
 
 def mirrored(surface: Surface, axis: str, file: str) -> Surface:
@@ -201,20 +211,22 @@ def _united(surface: Surface) -> tuple[Surface, list[str]]:
     near = np.zeros((len(surface.points), 2), dtype=bool)
     near[surface.cells[outer], 0], near[surface.cells[~outer], 1] = True, True
     seam: NDArray[np.bool_] = np.logical_and(*near.T)[surface.cells].any(axis=1)  # faces that may reach across
-    pieces, rest = surface, surface.select(seam)
+    rest, own = surface.select(seam), surface.pieces[seam]
     kept = [surface.select(outer & ~seam)]
     for _ in range(SEAM):
-        hidden = _hidden(pieces, rest.points, rest.point_normals)[rest.cells]
-        count = hidden.sum(axis=1)
+        owner = np.empty(len(rest.points), dtype=np.int64)
+        owner[rest.cells] = own[:, None]  # pieces share no points
+        count = _hidden(surface, rest.points, rest.point_normals, owner)[rest.cells].sum(axis=1)
         kept.append(rest.select(count == 0))
-        rest = _divided(rest.select((count > 0) & (count < 3)))
-    kept.append(rest.select(np.logical_not(_hidden(pieces, rest.centres, rest.normals))))
+        across = (count > 0) & (count < 3)
+        rest, own = _divided(rest.select(across)), np.repeat(own[across], 4)
+    kept.append(rest.select(np.logical_not(_hidden(surface, rest.centres, rest.normals, own))))
     return _joined(kept), notes
 
 
-def _hidden(pieces: Surface, points: Floats, normals: Floats) -> NDArray[np.bool_]:
-    """(n,) whether points on a skin of several pieces, with its normals (n, 3), lie inside another piece."""
-    return inside(pieces, points + SKIN * pieces.length * normals)
+def _hidden(pieces: Surface, points: Floats, normals: Floats, own: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(n,) whether points (n, 3) on the skin of pieces `own` (n,), with its normals (n, 3), lie inside another."""
+    return in_pieces(pieces, points + SKIN * pieces.length * normals, own)
 
 
 def _joined(parts: list[Surface]) -> Surface:

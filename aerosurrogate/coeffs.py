@@ -8,9 +8,11 @@ always stand beside them. Files without a model behind them are integrated.
 import csv
 import io
 import math
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from aerosurrogate.flow_fields import FlowFields, Row, column, interval
 from aerosurrogate.mesh import coordinates
 from aerosurrogate.mesh.files import shape_files
 from aerosurrogate.mesh.load import load
-from aerosurrogate.parallel import in_batches, refuse_all, threads_each, workers
+from aerosurrogate.parallel import each_by_processes, get_ready, in_batches, refuse_all, threads_each, workers
 from aerosurrogate.predict import Predictor
 from aerosurrogate.predict_many import predict_many
 from aerosurrogate.pressure_files import holds_pressure, read_solved
@@ -41,6 +43,8 @@ COLUMNS = (
 
 SHOWN = ("rank", "name", "cd", "cl", "trust")  # what a table on a terminal always shows
 FOLDED = 3  # notes
+FOLDER = 24  # bodies from which on processes of their own gain more than it takes to start them
+LOADED = ("aerosurrogate.cli", "aerosurrogate.coeffs", "aerosurrogate.surrogate", "pyvista")  # before they start
 Reference = dict[str, float | str | None]  # what the numbers of a ranking refer to, as its JSON document has it
 STRANGERS = "outside what the model has seen: to be solved, not compared"
 
@@ -218,10 +222,12 @@ def coeffs(
     known: Sequence[Path] = (),
     suggest: int = 0,
     jobs: int | None = None,
+    processes: bool = False,
 ) -> Ranking:
     """Rank files by a column; those that hold no pressure are predicted first.
 
     `baseline` is a file that all are compared with, `known` where solved values are, `suggest` how many to solve next.
+    `processes` allows large folders to be read by several, which import the program's main module.
     """
     table = truth is not None and not truth.is_dir() and truth.suffix.lower() not in (".foam", ".vtu", ".vtp", ".vtk")
     true = read_truth(truth) if truth is not None and table else {}
@@ -234,7 +240,7 @@ def coeffs(
         same = Path(baseline).absolute()
         baseline = next((file for file in files if Path(file).absolute() == same), baseline)
         files = list(dict.fromkeys([*files, baseline]))
-    found, failed = read_designs(files, [settings.stream], settings, jobs)
+    found, failed = read_designs(files, [settings.stream], settings, jobs, processes)
     designs = {file: fields for file, (fields,) in found.items()}
     if not designs:
         refuse_all(failed)
@@ -252,29 +258,64 @@ def coeffs(
 
 
 def read_designs(
-    files: Sequence[str], states: Sequence[StreamOptions], settings: CoeffsOptions, jobs: int | None = None
+    files: Sequence[str],
+    states: Sequence[StreamOptions],
+    settings: CoeffsOptions,
+    jobs: int | None = None,
+    processes: bool = False,
 ) -> tuple[dict[str, list[FlowFields]], dict[str, str]]:
     """The fields of each file in each state of the stream, and why some files have none."""
     given_area(settings.area)  # what is wrong for all of them is said before the first is read
+    # Sections go through the model together, with one thread each: more would wait for one another most of the time.
+    light = all(Path(file).suffix.lower() in ("", *coordinates.SUFFIXES) for file in files)
+    at_once = workers(files, jobs)
+    threads = 1 if light else threads_each(at_once)
+    alone = int(os.environ.get("WORLD_SIZE", "1")) == 1  # torchrun has processes of its own
+    processes = processes and alone and not light and len(files) >= FOLDER and at_once > 1
+    if processes:
+        get_ready(LOADED)  # takes as long as this process takes to load torch
     if settings.model is not None:
         from aerosurrogate.surrogate import find_model
 
         find_model(settings.model)
-    # Sections go through the model together, with one thread each: more would wait for one another most of the time.
-    light = all(Path(file).suffix.lower() in ("", *coordinates.SUFFIXES) for file in files)
-    at_once = workers(files, jobs)
-    predictor = Predictor(settings.model, settings.device, at_once, 1 if light else threads_each(at_once))
-
-    def work(part: Sequence[str]) -> list[list[FlowFields] | InputError]:
-        solved = {file: _solved_or_error(file, states, settings) for file in part}
-        shapes = [file for file, fields in solved.items() if fields is None]
-        if settings.at_lift is not None:
-            predicted = {file: _at_lift(predictor, file, settings.stream, settings.at_lift) for file in shapes}
-        else:
-            predicted = dict(zip(shapes, predict_many(predictor, shapes, states), strict=True))
-        return [known if (known := solved[file]) is not None else predicted[file] for file in part]
-
+    if processes and _by_cores(settings.device):
+        one = partial(_read_one, tuple(states), settings, at_once, threads)
+        return each_by_processes(files, one, "designs", jobs, LOADED)
+    work = partial(_read, Predictor(settings.model, settings.device, at_once, threads), states, settings)
     return in_batches(files, work, "designs", min(8, -(-len(files) // at_once)) if light else 1, jobs)
+
+
+def _by_cores(device: str) -> bool:
+    """Whether designs are predicted by this machine's cores."""
+    from aerosurrogate.devices import choose_device, takes_cores
+
+    return takes_cores(choose_device(device))
+
+
+def _read(
+    predictor: Predictor, states: Sequence[StreamOptions], settings: CoeffsOptions, files: Sequence[str]
+) -> list[list[FlowFields] | InputError]:
+    """For each file its fields in each state, or why there are none."""
+    solved = {file: _solved_or_error(file, states, settings) for file in files}
+    shapes = [file for file, fields in solved.items() if fields is None]
+    if settings.at_lift is not None:
+        predicted = {file: _at_lift(predictor, file, settings.stream, settings.at_lift) for file in shapes}
+    else:
+        predicted = dict(zip(shapes, predict_many(predictor, shapes, states), strict=True))
+    return [known if (known := solved[file]) is not None else predicted[file] for file in files]
+
+
+def _read_one(
+    states: tuple[StreamOptions, ...], settings: CoeffsOptions, at_once: int, threads: int, file: str
+) -> list[FlowFields] | InputError:
+    """As `_read`, in one of `at_once` processes of so many threads each."""
+    return _read(_own_predictor(settings.model, settings.device, at_once, threads), states, settings, [file])[0]
+
+
+@lru_cache(maxsize=1)
+def _own_predictor(model: str | None, device: str, at_once: int, threads: int) -> Predictor:
+    """Of a process that predicts one design after the other."""
+    return Predictor(model, device, at_once, threads)
 
 
 def _at_lift(predictor: Predictor, file: str, stream: StreamOptions, lift: float) -> list[FlowFields] | InputError:

@@ -62,10 +62,15 @@ def sums_in_float32(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
+def takes_cores(device: torch.device) -> bool:
+    """Whether a device computes with the machine's own cores."""
+    return device.type == "cpu"
+
+
 def feeders(device: torch.device) -> int:
     """Processes that make batches for a device: none where those would take the cores it computes with."""
     own = max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
-    return 0 if device.type == "cpu" else min(4, own)
+    return 0 if takes_cores(device) else min(4, own)
 
 
 def pinned_memory_helps() -> bool:

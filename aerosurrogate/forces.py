@@ -97,20 +97,26 @@ def coefficients(forces: Forces, axes: FlowAxes, conditions: Conditions, area: f
     )
 
 
-def silhouette_area(corners: NDArray, axes: FlowAxes, floor: float = -math.inf) -> float:
-    """Area in m2 of the shadow that triangles, corners (n, 3, 3) m, cast along the flow above `floor`; right to 0.1 %.
+def silhouette_area(
+    points: NDArray, axes: FlowAxes, floor: float = -math.inf, triangles: NDArray[np.intp] | None = None
+) -> float:
+    """Area in m2 of the shadow that triangles cast along the flow above `floor`; right to 0.1 %.
 
+    They are triples (m, 3) of points (n, 3) m; without them the points are their corners, (m, 3, 3) m.
     Scan lines are measured exactly where at least one triangle covers them, and added up. Overlapping, concave and
     separate pieces therefore count once and gaps do not count at all.
     """
-    points = np.asarray(corners, dtype=float).reshape(-1, 3)
+    points = np.asarray(points, dtype=float).reshape(-1, 3)
     across, height = points @ axes.side, points @ axes.up
     low, high = max(float(height.min()), floor), float(height.max())
     if high <= low:
         return 0.0
     spacing = (high - low) / _LINES
-    view, index = np.unique(across - across.min() + 1j * ((height - low) / spacing - 0.5), return_inverse=True)
-    sides, times = _outline(view, index.reshape(-1, 3))
+    view = across - across.min() + 1j * ((height - low) / spacing - 0.5)
+    if triangles is None:  # corners that fall together are one point
+        view, index = np.unique(view, return_inverse=True)
+        triangles = index.reshape(-1, 3)
+    sides, times = _outline(view, triangles)
     line, x, more, _ = _crossings(view, sides, times)
     order, covered = _coverage(line, x, more)
     return float(np.diff((x + line * _apart(x))[order])[covered[:-1]].sum()) * spacing

@@ -72,9 +72,11 @@ def in_place(surrogate: "Surrogate", places: Places) -> Places:
     return replace(places, points=places.points + np.array(frame.origin, np.float32))
 
 
-def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate", seed: int = SEED) -> Places:
+def sample(
+    surface: Surface, stream: Conditions, surrogate: "Surrogate", seed: int = SEED, body: Body | None = None
+) -> Places:
     """The points that states come from, drawn as in training: by area on the skin and by wall distance around it, or
-    as those of the meshes lie that the model was trained on."""
+    as those of the meshes lie that the model was trained on. `body` is the one that the surface was framed from."""
     plan, length = surrogate.sampling, stream.length
     pattern = surrogate.pattern
     by_density = plan.kind == "density"
@@ -91,7 +93,8 @@ def sample(surface: Surface, stream: Conditions, surrogate: "Surrogate", seed: i
         skin = surroundings.on_skin(scaled, plan.skin or len(skin.points), 2 * seed)
     if by_density and plan.around:
         region = surroundings.usual_region(surface.dimension, stream.ground)
-        off = surroundings.around(region, scaled, plan.around, 2 * seed + 1)
+        covers = None if body is None else lambda points: body.covers(points * body.length)
+        off = surroundings.around(region, scaled, plan.around, 2 * seed + 1, covers)
     return Places(
         points=np.concatenate([skin.points, off.points]).astype(np.float32) * np.float32(length),
         surface=np.arange(len(skin.points) + len(off.points)) < len(skin.points),
@@ -108,7 +111,10 @@ def _in_order(surface: Surface) -> Surface:
     cells = np.take_along_axis(surface.cells, (first + np.arange(surface.dimension)) % surface.dimension, axis=1)
     if surface.dimension == 2:  # a segment turned around would face the other way
         cells = surface.cells
-    return replace(surface, cells=cells[np.lexsort(keys[cells].T)])
+    order = np.lexsort(keys[cells].T)
+    ordered = replace(surface, cells=cells[order])
+    ordered.__dict__["pieces"] = surface.pieces[order]  # the same ones: not to be found again
+    return ordered
 
 
 def skin_places(surface: Surface, stream: Conditions, group: NDArray[np.int64] | None = None) -> Places:

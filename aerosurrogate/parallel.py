@@ -1,8 +1,9 @@
 """Many tasks at once.
 
 `each` shares designs among the threads of a process and the processes of a torchrun launch: the model is loaded once.
-`over_processes` shares reading, thinning and solving among processes of their own, where one that dies takes only its
-own task with it. Pictures are drawn elsewhere, in one process that stays and that OpenGL may take down (viz/render.py).
+`each_by_processes` and `over_processes` share ranking, reading, thinning and solving among processes of their own,
+where none waits for Python's lock and one that dies takes only its own task with it. Pictures are drawn elsewhere, in
+one process that stays and that OpenGL may take down (viz/render.py).
 """
 
 import contextlib
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from datetime import timedelta
+from multiprocessing import forkserver
 from typing import NoReturn, TypeVar
 
 from aerosurrogate import console
@@ -21,7 +23,7 @@ PATIENCE = timedelta(days=1)  # of a process for the slowest one; torchrun ends 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
-_PRELOADED = [f"aerosurrogate.data.{name}" for name in ("prepare", "thinning", "readers.vtk")]  # and all they import
+READING = tuple(f"aerosurrogate.data.{name}" for name in ("prepare", "thinning", "readers.vtk"))  # and all they import
 
 
 def refuse_all(failed: Mapping[str, str]) -> NoReturn:
@@ -82,6 +84,38 @@ def in_batches(
     done, failed = _in_threads(files[rank::count], work, title, size, jobs)
     if count > 1:
         done, failed = _gathered(done, failed, rank, count)
+    return _in_order(files, done, failed)
+
+
+def each_by_processes(
+    files: Sequence[str],
+    work: Callable[[str], Answer | InputError],
+    title: str,
+    jobs: int | None = None,
+    loaded: Sequence[str] = READING,
+) -> tuple[dict[str, Answer], dict[str, str]]:
+    """As `each`, by processes, which start with the modules `loaded`: for work that holds Python's lock.
+
+    `work` is a function of a module. The processes import the program's main module: only for one that bears it, as
+    the command line's does.
+    """
+    done: dict[str, Answer] = {}
+    failed: dict[str, str] = {}
+    with console.progress(title, len(files), unit=title) as advance:
+        for file, answer in over_processes(work, list(files), jobs, loaded=loaded):
+            if answer is None:
+                failed[file] = str(InputError(f"{file}: ended the process that read it", remedy="export it again"))
+            elif isinstance(answer, InputError):
+                failed[file] = str(answer)
+            else:
+                done[file] = answer
+            advance()
+    return _in_order(files, done, failed)
+
+
+def _in_order(
+    files: Sequence[str], done: dict[str, Answer], failed: dict[str, str]
+) -> tuple[dict[str, Answer], dict[str, str]]:
     return {file: done[file] for file in files if file in done}, {f: failed[f] for f in files if f in failed}
 
 
@@ -143,23 +177,30 @@ def over_processes(
     tasks: list[Task],
     jobs: int | None = None,
     begin: Callable[[], None] = one_thread,
+    loaded: Sequence[str] = READING,
 ) -> Iterator[tuple[Task, Answer | None]]:
     """(task, work(task)) for every task as they are done, on `jobs` processes (all cores unless said).
 
     The answer is None for a task that ended its process, as a crash inside a library does: the few tasks that were
     under way beside it are then done again, one by one. Whatever ends this early ends the processes too. `work`, and
-    `begin`, which each process calls first, must be functions of a module.
+    `begin`, which each process calls first, must be functions of a module. The first call of a program decides which
+    modules its processes have `loaded` when they start.
     """
     jobs = min(jobs or cores(), max(len(tasks), 1))
     waiting = list(reversed(tasks))
     while waiting:
         suspects: list[Task] = []
-        with _pool(jobs, begin) as pool:
+        with _pool(jobs, begin, loaded) as pool:
             under_way: dict[Future[Answer], Task] = {}
             while (waiting and not suspects) or under_way:
                 while waiting and not suspects and len(under_way) < 2 * jobs:
-                    task = waiting.pop()
-                    under_way[pool.submit(work, task)] = task
+                    try:
+                        under_way[pool.submit(work, waiting[-1])] = waiting[-1]
+                    except BrokenProcessPool:  # since a moment ago: those under way will say so
+                        if not under_way:
+                            raise
+                        break
+                    waiting.pop()
                 for future in wait(under_way, return_when=FIRST_COMPLETED).done:
                     task = under_way.pop(future)
                     try:
@@ -167,24 +208,32 @@ def over_processes(
                     except BrokenProcessPool:
                         suspects.append(task)
         for task in suspects:
-            yield task, _alone(work, task, begin)
+            yield task, _alone(work, task, begin, loaded)
 
 
-def _alone(work: Callable[[Task], Answer], task: Task, begin: Callable[[], None]) -> Answer | None:
-    with _pool(1, begin) as pool:
+def _alone(
+    work: Callable[[Task], Answer], task: Task, begin: Callable[[], None], loaded: Sequence[str]
+) -> Answer | None:
+    with _pool(1, begin, loaded) as pool:
         try:
             return pool.submit(work, task).result()
         except BrokenProcessPool:
             return None
 
 
+def get_ready(loaded: Sequence[str]) -> None:
+    """Have the modules loaded that processes start with, while this one goes on."""
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        multiprocessing.get_context("forkserver").set_forkserver_preload(list(loaded))
+        forkserver.ensure_running()
+
+
 @contextlib.contextmanager
-def _pool(jobs: int, begin: Callable[[], None]) -> Iterator[ProcessPoolExecutor]:
+def _pool(jobs: int, begin: Callable[[], None], loaded: Sequence[str]) -> Iterator[ProcessPoolExecutor]:
     """Processes forked from a small server that has the libraries loaded and no threads that a fork could cut."""
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    if "forkserver" in methods:
-        context.set_forkserver_preload(_PRELOADED)
+    get_ready(loaded)
     with ProcessPoolExecutor(jobs, context, initializer=begin) as pool:
         try:
             yield pool

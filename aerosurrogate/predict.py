@@ -137,7 +137,7 @@ class Predictor:
         return set_in_stream(surface, stream, file)
 
     def in_stream(self, body: Body, stream: StreamOptions) -> tuple[Body, Conditions]:
-        """The body with notes on what is assumed of the stream, and the stream."""
+        """The body, without the pieces it was made of, with notes on what is assumed of the stream; and the stream."""
         if body.dimension == 3 and stream.alpha:
             remedy = "leave --alpha out: a body in 3D is turned in its file, or by --flow and --up"
             raise InputError("the angle of attack is for airfoils", seen=f"--alpha {stream.alpha:g}", remedy=remedy)
@@ -147,7 +147,8 @@ class Predictor:
         if stream.speed is None and stream.reynolds is None:
             notes.append(f"no speed given: {usual.speed:g} m/s, the middle of the model's training range")
         conditions = stream.conditions(body.length, usual)
-        return replace(body, notes=(*notes, *what_the_model_cannot(surrogate, conditions))), conditions
+        notes += what_the_model_cannot(surrogate, conditions)
+        return replace(body, notes=tuple(notes), pieces=None), conditions  # many bodies live on, their pieces need not
 
     def place(self, body: Body, conditions: Conditions, chunk: int | None = None) -> Prepared:
         """Put a body into the model's frame and make states of it."""

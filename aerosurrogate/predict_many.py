@@ -63,13 +63,12 @@ def predict_many(
             answers.append(error)
     for batch in _batches(asked):
         surrogate = predictor.surrogate(batch[0].body.dimension)
+        chunk = chunk_of(surrogate, predictor.at_once)
         found = surrogate.together(
             [in_place(surrogate, one.points) for one in batch], [in_place(surrogate, one.skin) for one in batch]
         )
         for one, (known, decoded) in zip(batch, found, strict=True):
-            ready = Prepared(
-                one.body, one.conditions, one.surface, one.stream, known, chunk_of(surrogate, predictor.at_once)
-            )
+            ready = Prepared(one.body, one.conditions, one.surface, one.stream, known, chunk)
             answer = answers[one.number]
             assert isinstance(answer, list)
             if one.group is not None:
@@ -88,7 +87,7 @@ def _ask(predictor: Predictor, number: int, file: str, states: Sequence[StreamOp
         if not asked or asked[0].stream.length != stream.length:
             surface = predictor.framed(body, stream.length)
             group = paired(surface) if surface.dimension == 3 and len(surface.cells) >= FINE else None
-            points, skin = sample(surface, stream, surrogate), skin_places(surface, stream, group)
+            points, skin = sample(surface, stream, surrogate, body=body), skin_places(surface, stream, group)
         there = replace(points, conditions=stream), replace(skin, conditions=stream)
         asked.append(_Asked(number, noted, conditions, surface, stream, *there, group))
     return asked

@@ -118,7 +118,7 @@ def read_solved(
         )
         if friction < 0:
             said += "; IT PUSHES AGAINST THE STREAM: check its sign and --flow"
-    return FlowFields(replace(body, notes=(*notes, said)), conditions, skin)
+    return FlowFields(replace(body, notes=(*notes, said), pieces=None), conditions, skin)
 
 
 def _surface(path: Path, mesh: Any, stream: StreamOptions, patch: str | None) -> Surface:

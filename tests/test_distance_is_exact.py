@@ -8,7 +8,7 @@ import pytest
 import pyvista as pv
 
 from aerosurrogate.mesh.airfoil import naca
-from aerosurrogate.mesh.distance import distance, inside, outer_faces
+from aerosurrogate.mesh.distance import SKIN, distance, in_pieces, inside, outer_faces
 from aerosurrogate.mesh.read import curve_surface
 from aerosurrogate.mesh.surface import Surface
 
@@ -138,6 +138,51 @@ def test_enclosed_piece_is_not_touched_by_the_fluid() -> None:
         np.concatenate([shell.cells, shell.cells + len(shell.points)]),
     )
     assert np.array_equal(outer_faces(core), core.pieces == 0)
+
+
+def test_closed_pieces_hide_each_other_by_the_winding_number_of_all() -> None:
+    parts = [
+        replace(torus(32), points=torus(32).points * size + np.array([0.5 * size, 0, 0])) for size in (1, 0.8, 0.6)
+    ]
+    starts = np.cumsum([0, *(len(part.points) for part in parts)])
+    cells = np.concatenate([part.cells + start for part, start in zip(parts, starts, strict=False)])
+    body = Surface(np.concatenate([part.points for part in parts]), cells)
+    assert body.closed
+    assert len(body.parts) == 3
+    off = body.centres + SKIN * body.length * body.normals
+    exact = np.asarray(igl.winding_number(body.points, body.cells, off)) > 0.5
+    assert 0.1 < exact.mean() < 0.9
+    np.testing.assert_array_equal(in_pieces(body, off, body.pieces), exact)
+    np.testing.assert_array_equal(outer_faces(body), ~exact)
+    between = np.random.default_rng(2).uniform(*body.bounds, (2000, 3))
+    np.testing.assert_array_equal(in_pieces(body, between), inside(body, between))
+
+
+def test_a_body_of_open_panels_hides_none_of_them() -> None:
+    whole = ball(4)
+    upper = whole.centres[:, 2] > 0
+    halves = [whole.select(upper), whole.select(~upper)]
+    body = Surface(
+        np.concatenate([half.points for half in halves]),
+        np.concatenate([halves[0].cells, halves[1].cells + len(halves[0].points)]),
+    )
+    assert not body.closed
+    assert outer_faces(body).all()
+
+
+def test_closed_is_what_every_side_bounds_twice_in_opposite_ways() -> None:
+    box = surface_of(pv.Box((-1, 1, -1, 1, -1, 1)))
+    turned = box.cells.copy()
+    turned[3] = turned[3][::-1]
+    assert box.closed
+    assert not replace(box, cells=box.cells[1:]).closed
+    assert not replace(box, cells=turned).closed
+    assert not replace(box, cells=np.concatenate([box.cells, box.cells[:1]])).closed
+    assert not replace(box, cells=np.concatenate([box.cells, box.cells[:1], box.cells[:1][:, ::-1]])).closed
+    section = curve_surface(naca("2412"), "section")
+    assert section.closed
+    assert not replace(section, cells=section.cells[1:]).closed
+    assert not replace(section, cells=np.concatenate([section.cells[:1][:, ::-1], section.cells[1:]])).closed
 
 
 def test_curve_in_two_dimensions() -> None:

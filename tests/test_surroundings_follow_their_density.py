@@ -6,10 +6,10 @@ import pyvista as pv
 
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.airfoil import naca
-from aerosurrogate.mesh.distance import distance
+from aerosurrogate.mesh.distance import distance, inside, nearest
 from aerosurrogate.mesh.read import curve_surface
 from aerosurrogate.mesh.surface import Surface
-from aerosurrogate.mesh.surroundings import AIRFOIL, CAR, Region, around, from_cells, on_skin, regular_grid
+from aerosurrogate.mesh.surroundings import AIRFOIL, CAR, Region, _outside, around, from_cells, on_skin, regular_grid
 
 
 def block() -> Surface:
@@ -101,3 +101,19 @@ def test_no_room_is_said() -> None:
     mesh = pv.Box((-5, 5, -5, 5, -5, 5)).triangulate().clean()
     with pytest.raises(InputError, match="no room"):
         around(CAR, Surface(np.asarray(mesh.points, dtype=float), mesh.regular_faces.astype(np.int64)), 10, 0)
+
+
+def test_sides_of_a_section_are_told_at_its_corners_too() -> None:
+    star = np.array([[1.0, 0.0], [0.3, 0.1], [0.1, 0.6], [-0.2, 0.15], [-0.9, 0.0], [-0.1, -0.05]])  # sharp and hollow
+    for curve in (curve_surface(star, ""), curve_surface(naca("2412"), ""), curve_surface(naca("6409"), "")):
+        points = np.random.default_rng(3).uniform(curve.bounds[0] - 0.2, curve.bounds[1] + 0.2, (4000, 2))
+        near = nearest(curve, points)
+        assert np.array_equal(_outside(curve, points, near.closest, near.cells), ~inside(curve, points))
+
+
+def test_who_knows_what_is_inside_is_believed() -> None:
+    body, plain = block(), around(CAR, block(), 400, 1)
+    same = around(CAR, body, 400, 1, covers=lambda points: inside(body, points))
+    np.testing.assert_array_equal(same.points, plain.points)
+    left = around(CAR, body, 400, 1, covers=lambda points: points[:, 1] > 0)
+    assert (left.points[:, 1] <= 0).all()

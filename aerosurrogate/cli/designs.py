@@ -115,6 +115,7 @@ def coeffs(
             known=known or (),
             suggest=suggest,
             jobs=jobs,
+            processes=True,
         )
     elif reference or baseline or known or suggest or xlsx or at_lift is not None:
         remedy = "leave --reference, --baseline, --known, --suggest, --at-lift and --xlsx out"

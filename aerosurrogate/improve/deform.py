@@ -210,7 +210,7 @@ def volume(surface: Surface) -> tuple[float, Floats]:
 def frontal_area(surface: Surface) -> tuple[float, Floats]:
     """The silhouette over the ground of a body in the model's frame, m2."""
     slope = forces.silhouette_slope(surface.points, surface.cells, _AXES, 0.0)
-    return forces.silhouette_area(surface.corners, _AXES, 0.0), slope
+    return forces.silhouette_area(surface.points, _AXES, 0.0, surface.cells), slope
 
 
 def thickness(surface: Surface, side: Floats) -> tuple[float, Floats]:

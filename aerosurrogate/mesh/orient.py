@@ -27,6 +27,8 @@ def outward(surface: Surface) -> tuple[Surface, Bools]:
 
 def open_edges(surface: Surface) -> Ints:
     """(k, d) sides that belong to one cell only, as that cell runs along them: edges in 3D, in 2D (k, 1) end points."""
+    if surface.closed:  # as most are, and told sooner than where a side is missing
+        return np.empty((0, surface.dimension - 1), dtype=np.int64)
     sides, keys = _sides(surface)
     values, counts = np.unique(keys, return_counts=True)
     return sides[np.isin(keys, values[counts == 1])]
@@ -103,6 +105,8 @@ def _turned(surface: Surface, turn: Bools) -> Surface:
 
 def _against_neighbours(surface: Surface) -> Bools:
     """Triangles (m,) that face otherwise than most of the patch they belong to, by area."""
+    if surface.closed:
+        return np.zeros(len(surface.cells), dtype=bool)
     start, end = _sides(surface)[0].T
     if np.diff(np.sort(start * len(surface.points) + end)).all():  # no two cells run along a side in one direction
         return np.zeros(len(surface.cells), dtype=bool)

@@ -7,6 +7,8 @@ prediction. Lengths here are in body lengths, and bodies in the model's frame: a
 the origin; cars along +x, up +z, with the origin at mid-length on the ground (in free air: below the lowest point).
 """
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,10 +36,6 @@ class Region:
     def density(self, distance: Floats) -> Floats:
         """Points per volume, up to a factor, at distances (n,) from the wall."""
         return np.asarray((np.maximum(distance, 0.0) + self.offset) ** -self.power)
-
-    def reach(self, density: Floats) -> Floats:
-        """The distances (n,) from the wall up to which there are at least so many points per volume."""
-        return np.asarray(density ** (-1.0 / self.power) - self.offset)
 
     def contains(self, points: Floats) -> Bools:
         """(n,) whether points (n, d) lie in the box."""
@@ -114,8 +112,13 @@ def by_weight(weights: Floats, count: int, seed: int) -> Ints:
     return usable[first[np.argsort(turns[first])]]
 
 
-def around(region: Region, surface: Surface, count: int, seed: int) -> Around:
-    """`count` points outside a body, drawn from its geometry by the region's density."""
+def around(
+    region: Region, surface: Surface, count: int, seed: int, covers: Callable[[Floats], Bools] | None = None
+) -> Around:
+    """`count` points outside a body, drawn from its geometry by the region's density.
+
+    `covers` tells which of points (n, 3) lie inside a body in 3D, if somebody knows it without another tree.
+    """
     rng = np.random.default_rng(seed)
     found: list[Around] = []
     missing = count
@@ -123,10 +126,11 @@ def around(region: Region, surface: Surface, count: int, seed: int) -> Around:
         points, level = _candidates(region, surface.bounds, region.candidates * missing + 200, rng)
         chance = rng.random(len(points)) * level
         if surface.dimension == 3:  # libigl is quicker to tell what lies inside than how deep, in 2D it is slower
-            outside = ~inside(surface, points)
+            outside = ~(inside(surface, points) if covers is None else covers(points))
             points, chance = points[outside], chance[outside]
         else:  # most lie too far from the wall to be taken, which a coarse look tells sooner
-            close = _within(surface, points, region.reach(chance))
+            close = chance < region.density(np.array(0.9 * COARSE))
+            close[~close] = _beside(surface, points[~close])
             points, chance = points[close], chance[close]
         for part in np.split(np.arange(len(points)), range(BLOCK, len(points), BLOCK)):  # until there are enough
             near = nearest(surface, points[part])
@@ -149,17 +153,23 @@ def around(region: Region, surface: Surface, count: int, seed: int) -> Around:
 def _outside(curve: Surface, points: Floats, closest: Floats, cells: Ints) -> Bools:
     """(n,) whether points (n, 2) lie outside a curve, whose nearest points (n, 2) lie on segments `cells` (n,).
 
-    One closed curve has them on the outer side of the nearest segment, unless the nearest point is an end of it.
+    One closed curve has them on the outer side of the nearest segment or, where the nearest point is an end of it, on
+    that of both segments that meet there: in the direction of the sum of their normals.
     """
-    outer = np.einsum("nd,nd->n", points - closest, curve.normals[cells]) > 0
-    ends = np.abs(curve.corners[cells] - closest[:, None]).max(axis=2).min(axis=1) < 1e-9
-    asked = ends if curve.pieces.max() == 0 else np.ones(len(points), dtype=bool)
-    outer[asked] = ~inside(curve, points[asked])
-    return np.asarray(outer)
+    if not (curve.closed and curve.pieces.max() == 0):
+        return ~inside(curve, points)
+    normals = curve.normals[cells]
+    gaps = np.abs(curve.corners[cells] - closest[:, None]).max(axis=2)  # (n, 2) to the ends of the segments
+    ends = np.flatnonzero(gaps.min(axis=1) < 1e-9)
+    meet = np.empty_like(curve.points)
+    meet[curve.cells[:, 0]] = curve.normals  # of the segment that starts there
+    meet[curve.cells[:, 1]] += curve.normals
+    normals[ends] = meet[curve.cells[cells[ends], gaps[ends].argmin(axis=1)]]
+    return np.asarray(np.einsum("nd,nd->n", points - closest, normals) > 0)
 
 
-def _within(curve: Surface, points: Floats, reach: Floats) -> Bools:
-    """(n,) False where points (n, 2) are surely farther from a curve than `reach` (n,); True elsewhere."""
+def _beside(curve: Surface, points: Floats) -> Bools:
+    """(n,) False where points (n, 2) are surely farther from a curve than nine tenths of COARSE; True elsewhere."""
     corners = curve.corners
     share = np.arange(max(2, int(np.ceil(8 * float(curve.areas.max()) / COARSE)))) * (COARSE / 8)  # along a segment
     along = np.minimum(share / np.maximum(curve.areas, 1e-12)[:, None], 1.0)  # (m, k)
@@ -171,8 +181,11 @@ def _within(curve: Surface, points: Floats, reach: Floats) -> Bools:
     for dx in (-1, 0, 1):
         for dy in (-1, 0, 1):
             near[x + dx, y + dy] = True
-    column, row = np.clip(((points - low) / COARSE).astype(int), 0, shape - 1).T
-    return near[column, row] | (reach > 0.9 * COARSE)
+    column, row = (
+        np.clip((x - start) / COARSE, 0, count - 1).astype(int)
+        for x, start, count in zip(points.T, low, shape, strict=True)
+    )
+    return np.asarray(near[column, row])
 
 
 def regular_grid(low: Floats, high: Floats, shape: tuple[int, ...]) -> Floats:
@@ -194,6 +207,6 @@ def _candidates(region: Region, bounds: Floats, count: int, rng: np.random.Gener
     level = region.density(np.append(0.0, reach[:-1]))
     share = (level - np.append(level[1:], 0.0)) * volume
     box = rng.choice(len(share), count, p=share / share.sum())
-    points = low[box] + (high - low)[box] * rng.random((count, len(region.low)))
-    outside = np.maximum.reduce([*(bounds[0] - points).T, *(points - bounds[1]).T])
-    return points, level[np.searchsorted(reach, outside)]
+    points = low.take(box, axis=0) + (high - low).take(box, axis=0) * rng.random((count, len(region.low)))
+    beyond = [np.maximum(a - x, x - b) for x, a, b in zip(points.T, *bounds, strict=True)]
+    return points, level[np.searchsorted(reach, functools.reduce(np.maximum, beyond))]
