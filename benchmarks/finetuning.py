@@ -39,11 +39,11 @@ def compared(folder: Path, dataset: Dataset, steps: int) -> dict[str, dict[str, 
         recipe = folder / f"{own}.toml"
         recipe.write_text(f'[data]\npath = "{dataset.folder}"\ntrain = "{own}"\nvalidation = 0.2\n')
         tuned = read_recipe(recipe, [f"training.steps={steps}"], "car")
+        shipped = ROOT / "recipes" / "road_rans.toml"
+        inputs = [name for name in read_recipe(shipped).data.inputs if name != "source"]  # there is but one
         settings = {"data.path": dataset.folder, "data.train": own, "data.beside": "[]", "data.validation": 0.2}
-        settings |= {"training.steps": steps}
-        scratch = read_recipe(
-            ROOT / "recipes" / "road_rans.toml", [f"{key}={value}" for key, value in settings.items()]
-        )
+        settings |= {"data.inputs": json.dumps(inputs), "training.steps": steps}
+        scratch = read_recipe(shipped, [f"{key}={value}" for key, value in settings.items()])
         models = {"car as it is": "car"}
         for name, what in (("fine-tuned from car", tuned), ("from nothing", scratch)):
             run = folder / f"{own}-{name.split()[0]}"

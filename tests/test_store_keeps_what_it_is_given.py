@@ -48,7 +48,7 @@ def test_a_split_without_cases_is_refused_with_those_that_have_some(stored):
     dataset = Dataset(stored[0])
     dataset.manifest.splits["test"] = []
     assert dataset.names("train") == ["one"]
-    with pytest.raises(InputError, match="no case .* test.*choose one of train"):
+    with pytest.raises(InputError, match=r"no case .* test.*choose one of train"):
         dataset.names("test")
 
 
