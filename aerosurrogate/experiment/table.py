@@ -137,14 +137,14 @@ def plain(axis: "YAxis", values: Sequence[float]) -> None:
 
 def _bars(axes: "Axes", known: Mapping[str, Cell], theirs: Mapping[str, float]) -> None:
     colours = ["tab:blue" if row == OURS else "tab:orange" if row == PAPER else "silver" for row in known]
-    rows, (means, low, high) = list(known), _spread(list(known.values()))
-    axes.barh(rows, means, color=colours)
-    if any(high):
-        axes.errorbar(means, rows, xerr=[low, high], fmt="none", ecolor="black", capsize=2, linewidth=1)
-    for row, cell in known.items():
-        axes.annotate(
-            f"{cell.mean:#.3g}", (max(cell.values), row), (4, 0), textcoords="offset points", va="center", size=7
-        )
+    axes.barh(list(known), [cell.mean for cell in known.values()], color=colours)
+    repeated = {row: cell for row, cell in known.items() if len(cell.values) > 1}
+    means, low, high = _spread(list(repeated.values()))
+    if repeated:
+        axes.errorbar(means, list(repeated), xerr=[low, high], fmt="none", ecolor="black", capsize=2, linewidth=1)
+    for row, cell in known.items():  # at the rim, where neither bars nor the paper's marks reach
+        text, rim = f"{cell.mean:#.3g}", axes.get_yaxis_transform()
+        axes.annotate(text, (0.985, row), xycoords=rim, ha="right", va="center", size=7)
     if theirs:
         axes.plot(
             list(theirs.values()),
@@ -153,7 +153,7 @@ def _bars(axes: "Axes", known: Mapping[str, Cell], theirs: Mapping[str, float]) 
             markersize=8,
             label="the paper's figure, of its own sizes and data",
         )
-    axes.set_xlim(0, 1.2 * max(*(max(cell.values) for cell in known.values()), *theirs.values(), 1e-9))
+    axes.set_xlim(0, 1.25 * max(*(max(cell.values) for cell in known.values()), *theirs.values(), 1e-9))
     axes.invert_yaxis()
     axes.tick_params(labelsize=8)
 
