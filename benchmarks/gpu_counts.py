@@ -4,15 +4,16 @@
     python benchmarks/gpu_counts.py --points 65536 --channels 128 --slices 64
     python benchmarks/gpu_counts.py --only ours         the others stay as they were counted
 
-A step (forward and backward pass, bfloat16 autocast) runs on fake tensors, which have shapes and no contents: any size
-is counted in no memory. Eager: each operation that is not a view counts as one launch and moves its arguments and
-results once; kept are the tensors that autograd holds from the forward to the backward pass. Compiled: the graph of
-model and loss, differentiated and cut in two by torch's own partitioner at several activation budgets; kept is what
-crosses the cut. With a CUDA build of torch (which needs no GPU for this) each half is also lowered by Inductor for an
-A100: launches are the kernels that it schedules, bytes what they read and write by its own count. The kernels of
-model/fused.py count like a library's products: they read each argument once, the programs of other heads finding it in
-the cache. The column with a star is an estimate: the larger of bytes over bandwidth and operations over rate, plus 4
-microseconds a launch. All is counted with one and with two layers, and what a layer adds is multiplied.
+A step (forward and backward pass, bfloat16 autocast by CUDA's rules) runs on fake tensors, which have shapes and no
+contents: any size is counted in no memory. Eager: each operation that is not a view counts as one launch and moves its
+arguments and results once; kept are the tensors that autograd holds from the forward to the backward pass. Compiled:
+the graph of model and loss, differentiated and cut in two by torch's own partitioner at several activation budgets;
+kept is what crosses the cut. With a CUDA build of torch (which needs no GPU for this) each half is also lowered by
+Inductor for an A100: launches are the kernels that it schedules, bytes what they read and write, and the peak of what
+is alive at once, weights and the optimiser aside, by its own counts. The kernels of model/fused.py count like a
+library's products: they read each argument once, the programs of other heads finding it in the cache. The column with
+a star is an estimate: the larger of bytes over bandwidth and operations over rate, plus 4 microseconds a launch. All is
+counted with one and with two layers, and what a layer adds is multiplied; to the peak a layer adds what it keeps.
 """
 
 import argparse
@@ -27,12 +28,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from functorch.compile import aot_function, min_cut_rematerialization_partition, nop
 from physicsnemo_order import in_their_order
 from speed import Size
 from torch import Tensor, nn
 from torch._inductor.decomposition import select_decomp_table
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
@@ -63,6 +66,7 @@ class Counts:
     gigabytes: float = 0  # read and written
     teraflops: float = 0
     kept: float = 0  # bytes
+    peak: float = 0  # bytes alive at once, of a compiled step
 
     def scaled(self, two: "Counts", layers: int) -> "Counts":
         """From one layer, this, and two, those of more."""
@@ -73,6 +77,23 @@ class Counts:
     def milliseconds(self) -> float:
         work = max(1e9 * self.gigabytes / BANDWIDTH, 1e12 * self.teraflops / RATE)
         return 1e3 * (work + LAUNCH * self.launches)
+
+
+class CudaAutocast(TorchFunctionMode):
+    """Norms, softmax and sums in float32, as autocast has them on CUDA but not on the CPU of these fake tensors."""
+
+    FLOAT32 = (F.layer_norm, torch.layer_norm, torch.native_layer_norm)
+    INTO_FLOAT32 = (F.softmax, torch.softmax, Tensor.softmax, torch.sum, Tensor.sum)
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        keywords = dict(keywords or {})
+        if torch.is_autocast_enabled("cpu"):
+            if function in self.FLOAT32:
+                half = torch.bfloat16
+                arguments = [a.float() if isinstance(a, Tensor) and a.dtype == half else a for a in arguments]
+            elif function in self.INTO_FLOAT32 and arguments[0].dtype == torch.bfloat16:
+                keywords["dtype"] = keywords.get("dtype") or torch.float32
+        return function(*arguments, **keywords)
 
 
 class Moved(TorchDispatchMode):
@@ -109,7 +130,7 @@ def fake_step(build: Build, size: Size) -> Counts:
 
         with FlopCounterMode(display=False) as flops, Moved() as moved:
             keeping = torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t)
-            with keeping, torch.autocast("cpu", torch.bfloat16):
+            with keeping, CudaAutocast(), torch.autocast("cpu", torch.bfloat16):
                 loss = model(x).float().square().mean()
             loss.backward()
     return Counts(moved.launches, moved.bytes / 1e9, flops.get_total_flops() / 1e12, sum(kept.values()))
@@ -138,15 +159,16 @@ def compiled_step(build: Build, size: Size, budget: float) -> Counts:
 
     def half(graph: torch.fx.GraphModule, arguments: list[Any]) -> Any:
         if torch.version.cuda:
-            launches, moved = lowered(graph, arguments)
+            launches, moved, peak = lowered(graph, arguments)
             found.launches += launches
             found.gigabytes += moved / 1e9
+            found.peak = max(found.peak, peak)
         return nop(graph, arguments)
 
     names = [name for name, _ in real.named_parameters()]
 
     def loss(x: Tensor, *weights: Tensor) -> Tensor:
-        with torch.autocast("cpu", torch.bfloat16):
+        with CudaAutocast(), torch.autocast("cpu", torch.bfloat16):
             y = torch.func.functional_call(real, dict(zip(names, weights, strict=True)), (x,))
         return y.float().square().mean()
 
@@ -160,15 +182,17 @@ def compiled_step(build: Build, size: Size, budget: float) -> Counts:
     return found
 
 
-def lowered(graph: torch.fx.GraphModule, arguments: list[Any]) -> tuple[int, int]:
-    """Kernels that Inductor makes of a graph for CUDA, and the bytes that they read and write."""
+def lowered(graph: torch.fx.GraphModule, arguments: list[Any]) -> tuple[int, int, int]:
+    """Kernels that Inductor makes of a graph for CUDA, the bytes that they read and write, and those alive at once."""
     from torch._dynamo.device_interface import CudaInterface
     from torch._inductor import scheduler
     from torch._inductor.debug import DebugContext
     from torch._inductor.fx_passes.post_grad import post_grad_passes
     from torch._inductor.graph import GraphLowering
+    from torch._inductor.memory import prepare_planning_info
     from torch._inductor.virtualized import V
     from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+    from torch.utils._ordered_set import OrderedSet
 
     cuda = torch.device("cuda")
     mode = torch._guards.detect_fake_mode(arguments)
@@ -196,9 +220,11 @@ def lowered(graph: torch.fx.GraphModule, arguments: list[Any]) -> tuple[int, int
         with V.set_graph_handler(lowering):
             lowering.run(*placed)
             lowering._update_scheduler()
-            moved = lowering.count_bytes()[0]
-    nodes = [node for node in lowering.scheduler.nodes if not isinstance(node, scheduler.NopKernelSchedulerNode)]
-    return len(nodes), int(moved)
+            moved, plan = lowering.count_bytes()[0], lowering.scheduler
+            names = OrderedSet(lowering.graph_inputs), OrderedSet(lowering.get_output_names())
+            peak = prepare_planning_info(plan.nodes, plan.name_to_buf, plan.name_to_fused_node, *names)[0]
+    nodes = [node for node in plan.nodes if not isinstance(node, scheduler.NopKernelSchedulerNode)]
+    return len(nodes), int(moved), int(peak)
 
 
 def count_fused_products() -> None:
@@ -221,18 +247,19 @@ def count_fused_products() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+")
+    parser.add_argument("--budgets", nargs="+", type=float, default=BUDGETS)
     for name, value in {"points": 32_768, "channels": 256, "slices": 32, "mlp-ratio": 2, "layers": 8}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
-    only = options.__dict__.pop("only")
+    only, budgets = options.__dict__.pop("only"), options.__dict__.pop("budgets")
     precision.sums_in_float32 = lambda device: True  # as CUDA gives them
     folding.unit = gradients.unit = lambda x: None  # and as it takes norms
     sizes = [Size(options.points, options.channels, options.slices, options.mlp_ratio, layers=k) for k in (1, 2)]
 
-    def ours(size: Size, recompute: str = "none", fused: bool = False) -> nn.Module:
+    def ours(size: Size, recompute: str = "none", fused: bool = False, mlps: bool = False) -> nn.Module:
         model = from_authors(size.textbook().state_dict())
         model.tile, model.recompute = size.N, recompute  # as on a GPU: all points at once
-        assert not fused or folding.fuse(model, True)
+        assert not fused or folding.fuse(model, True, mlps)
         return model
 
     builders: dict[str, Build] = {
@@ -243,7 +270,8 @@ def main() -> None:
     }
     if find_spec("triton") is not None:
         count_fused_products()
-        builders["ours, fused kernels"] = lambda size: ours(size, fused=True)
+        builders["ours, slices fused"] = lambda size: ours(size, fused=True)
+        builders["ours, slices and MLPs fused"] = lambda size: ours(size, fused=True, mlps=True)
     builders = {name: build for name, build in builders.items() if name in (only or builders)}
     rows: dict[str, Any] = {}
     for name, build in builders.items():
@@ -255,13 +283,15 @@ def main() -> None:
         }
         print(name, rows[f"{name}, eager"], flush=True)
     for name in (name for name in builders if name != "ours, cheap parts again"):
-        for budget in BUDGETS[:1] if name == PEER else BUDGETS:
+        for budget in budgets[:1] if name == PEER else budgets:
             one, two = (compiled_step(builders[name], size, budget) for size in sizes)
             whole = one.scaled(two, options.layers)
             whole.teraflops = rows[f"{name}, eager"]["teraflops"]  # and what is computed again, which is little
-            row = {"kept": whole.kept, "kept_each": (two.kept - one.kept) / options.points}
+            added = two.kept - one.kept
+            row = {"kept": whole.kept, "kept_each": added / options.points}
             if torch.version.cuda:
-                row |= asdict(whole) | {"milliseconds": whole.milliseconds}
+                whole.peak = two.peak + (options.layers - 2) * added
+                row |= asdict(whole) | {"milliseconds": whole.milliseconds, "peak_each": whole.peak / options.points}
             rows[f"{name}, compiled, budget {budget:g}"] = row
             print(name, budget, row, flush=True)
     write(vars(options), rows)
@@ -285,14 +315,13 @@ def write(size: dict[str, int], rows: dict[str, Any]) -> None:
         ", ".join(f"{key} {value:,}" for key, value in size.items())
         + ", 8 heads, batch 1, bfloat16 autocast. How: gpu_counts.py.",
         "",
-        "| | launches | GB moved | TFLOP | kept bytes a point and layer | A100 ms* |",
-        "|---|---|---|---|---|---|",
+        "| | launches | GB moved | TFLOP | kept bytes a point and layer | peak kB a point | A100 ms* |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name_, row in rows.items():
-        cells = [
-            f"{row[k]:,.{d}f}" if k in row else ""
-            for k, d in (("launches", 0), ("gigabytes", 1), ("teraflops", 2), ("kept_each", 0), ("milliseconds", 1))
-        ]
+        figures = row | ({"peak_kb": row["peak_each"] / 1e3} if "peak_each" in row else {})
+        places = {"launches": 0, "gigabytes": 1, "teraflops": 2, "kept_each": 0, "peak_kb": 1, "milliseconds": 1}
+        cells = [f"{figures[k]:,.{d}f}" if k in figures else "" for k, d in places.items()]
         lines.append(f"| {name_} | " + " | ".join(cells) + " |")
     (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n")
 
