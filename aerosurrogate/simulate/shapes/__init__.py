@@ -20,11 +20,11 @@ Shape = CarShape | BluffShape | AhmedShape | AirShape
 RANGES = cars.RANGES | bluff.RANGES | air.RANGES
 """Kind -> parameter -> its usual range."""
 OPTIONS = {
-    "mirrors": cars.RANGES.keys() - {"concept"},
+    "mirrors": cars.RANGES.keys() - {"concept", "prototype"},
     "spoiler": cars.RANGES.keys(),
     "rough_floor": cars.RANGES.keys(),
 }
-"""What may be added by a word, "yes" or "no", and the kinds that have it: mirrors would float beside some concepts."""
+"""What may be added by a word, "yes" or "no", and the kinds that have it: mirrors would float beside some of the widest."""
 
 
 def on_ground(kind: str) -> bool:

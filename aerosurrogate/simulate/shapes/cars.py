@@ -48,9 +48,16 @@ class CarShape:
     edge_radius: float  # of the long edges, m
     tail_radius: float  # m
     nose_bow: float  # how far the front curves back towards its corners, m
-    diffuser: float  # floor upward over the last fifth
+    diffuser: float  # floor upward to the tail
     wheels: str  # "yes" or "no"
     wheel_radius: float
+    chin_rise: float = 0.09  # of the floor towards a point half a metre ahead of the nose, m
+    chin_end: float = 0.12  # nose to where the floor is flat / length
+    diffuser_start: float = 0.8  # nose to where the floor begins to rise / length
+    sill_radius: float = 0.6  # of the lower long edges / edge_radius
+    front_axle: float = 0.195  # behind the nose / length
+    wheelbase: float = 0.605  # between the axles / length
+    wheel_width: float = 0.62  # / wheel_radius
 
 
 _ALL: dict[str, Range] = {
@@ -222,6 +229,16 @@ RANGES: dict[str, dict[str, Range]] = {
         "wheel_radius": (0.26, 0.42),
     },
 }
+# Prototypes vary below the sills too, where the others are alike and real cars are not.
+RANGES["prototype"] = RANGES["concept"] | {
+    "chin_rise": (0.0, 0.9),
+    "chin_end": (0.03, 0.25),
+    "diffuser_start": (0.6, 0.92),
+    "sill_radius": (0.3, 2.5),
+    "front_axle": (0.14, 0.23),
+    "wheelbase": (0.54, 0.64),
+    "wheel_width": (0.45, 0.85),
+}
 
 
 def body(s: CarShape) -> list[Piece]:
@@ -232,10 +249,10 @@ def body(s: CarShape) -> list[Piece]:
 def wheels(s: CarShape) -> list[Piece]:
     """Four wheels; the rear ones follow the boat tail inward."""
     pieces = []
-    front = -s.length / 2 + 0.195 * s.length
-    for x in (front, front + 0.605 * s.length):
+    front = -s.length / 2 + s.front_axle * s.length
+    for x in (front, front + s.wheelbase * s.length):
         inward = s.width / 2 - float(_plan_line(s, np.array([x + s.length / 2]))[0])
-        pieces += wheel_pair(x, s.width / 2 - 0.035 - inward, s.wheel_radius)
+        pieces += wheel_pair(x, s.width / 2 - 0.035 - inward, s.wheel_radius, s.wheel_width)
     return pieces
 
 
@@ -282,10 +299,13 @@ def _top_line(s: CarShape, x: Floats) -> Floats:
 
 
 def _floor_line(s: CarShape, x: Floats) -> Floats:
-    """Height of the floor: a slight rise to the nose, flat, then the diffuser over the last fifth."""
-    start = 0.8 * s.length
+    """Height of the floor: a rise to the nose, flat, then the diffuser to the tail."""
+    start = s.diffuser_start * s.length
     rise = np.tan(np.radians(s.diffuser))
-    corners = [(-0.5, s.clearance + 0.09), (0.12 * s.length, s.clearance), (start, s.clearance)]
+    flat = s.chin_end * s.length
+    # The chin leaves more than half of the nose.
+    chin = min(s.chin_rise, 0.4 * (s.nose_height * s.height - s.clearance) * (0.5 + flat) / flat)
+    corners = [(-0.5, s.clearance + chin), (flat, s.clearance), (start, s.clearance)]
     corners += [(s.length + 0.5, s.clearance + rise * (s.length + 0.5 - start))]
     return smooth_polyline(x, np.array(corners), width=0.08)
 
@@ -302,7 +322,7 @@ def _plan_line(s: CarShape, x: Floats) -> Floats:
 def _section(x: float, half: float, low: float, high: float, radius: float, s: CarShape) -> Floats:
     """Half ring (m, 3) at station x from the bottom's middle to the top's: a rounded rectangle whose sides bulge
     slightly below the belt line and lean inward above it."""
-    y, z = rounded_half(half, low, high, 0.6 * radius, radius)
+    y, z = rounded_half(half, low, high, s.sill_radius * radius, radius)
     belt = s.bonnet_height * s.height
     lean = np.tan(np.radians(s.tumblehome))
     over = softplus(z - belt, 0.06) * lean

@@ -28,9 +28,10 @@ def spoiler(s: CarShape, body: Piece) -> list[Piece]:
 
 
 def rough_floor(s: CarShape) -> list[Piece]:
-    """Bars across the floor, a quarter of the clearance deep: exhaust, axles and suspension of a real car."""
+    """Bars across the floor ahead of the diffuser, a quarter of the clearance deep: exhaust, axles and suspension of a
+    real car."""
     depth, y = 0.25 * s.clearance, 0.3 * s.width
-    places = np.linspace(-0.28, 0.28, 6) * s.length
+    places = np.linspace(-0.28, min(0.28, s.diffuser_start - 0.52), 6) * s.length
     return [brick((x, -y, s.clearance - depth), (x + 0.02 * s.length, y, s.clearance + 0.1)) for x in places]
 
 

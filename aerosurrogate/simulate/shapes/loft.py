@@ -111,9 +111,11 @@ def cylinder(radius: float, y_in: float, y_out: float, around: int = 40) -> Piec
 WHEEL_SINK = 0.02  # m below the ground: a wheel that merely touches it leaves cells of no height
 
 
-def wheel_pair(x: float, y_out: float, radius: float) -> list[Piece]:
-    """Two wheels at station x, their outer faces at +-y_out: closed cylinders, chamfered, sunk into the ground."""
-    points, triangles = cylinder(radius, y_out - 0.62 * radius, y_out)
+def wheel_pair(x: float, y_out: float, radius: float, width: float = 0.62) -> list[Piece]:
+    """Two wheels at station x, their outer faces at +-y_out: closed cylinders, chamfered, sunk into the ground.
+
+    `width` is over the radius."""
+    points, triangles = cylinder(radius, y_out - width * radius, y_out)
     points = points + np.array([x, 0.0, radius - WHEEL_SINK])
     return [(points, triangles), mirror_image((points, triangles))]
 
