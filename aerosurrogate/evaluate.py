@@ -311,19 +311,28 @@ def _bounds(surrogate: Surrogate, evidence: familiarity.Evidence, result: CaseRe
     return intervals.bounds(found, best, other, verdict.mark, 1 / result.area_over_silhouette)
 
 
-def calibrate(surrogate: Surrogate, held_out: Evaluation, training: Evaluation) -> None:
-    """Fit the intervals of a model whose routes and trust are known, on cases that it has not seen; its card says how
-    often they hold for cases that had no part in the fit."""
+def calibrate(
+    surrogate: Surrogate, held_out: Evaluation, training: Evaluation, foreign: Evaluation | None = None
+) -> None:
+    """Fit the intervals of a model whose routes and trust are known, on cases that it has not seen, and on those of
+    other makers if there are any; its card says how often they hold for cases that had no part in the fit."""
     assert surrogate.trust is not None
     routes = surrogate.card["routes"]
-    samples = held_out.errors(routes), training.errors(routes)
+    foreign = foreign or Evaluation([])
+    samples = held_out.with_cases(foreign).errors(routes), training.errors(routes)
     surrogate.calibration = intervals.fit(surrogate.trust, *samples)
     if surrogate.calibration is None or len(samples[0].evidence) < intervals.FOLDS:
         return
-    figures: dict[str, float] = {"cases": len(samples[0].evidence)}
+    own = len(held_out.errors(routes).evidence)
+    figures: dict[str, float] = {"cases": own}
+    if foreign.cases:
+        figures["foreign_cases"] = len(samples[0].evidence) - own
     stalled = np.array([abs(e.conditions.get("alpha", 0.0)) > intervals.STALL for e in samples[0].evidence])
     for key, ratios in intervals.cross_checked(surrogate.trust, *samples).items():
-        figures |= _coverage(key, np.abs(ratios) <= 1, stalled)
+        covered = np.abs(ratios) <= 1
+        figures |= _coverage(key, covered[:own], stalled[:own])
+        if foreign.cases:
+            figures[f"{key}_coverage_foreign"] = float(np.mean(covered[own:]))
     surrogate.card["intervals"] = figures
 
 

@@ -42,6 +42,7 @@ class Data(Table):
     # Others that train beside it, solved more cheaply, say: with "source" among the inputs the model knows which is
     # which, and answers as the first would. Validation and test are the first one's alone.
     beside: tuple[Path, ...] = ()
+    foreign: tuple[Path, ...] = ()  # sets of shapes of other makers, which a published model's intervals hold for too
     train: str = "train"  # split to learn from
     test: str = "test"  # split that the finished model is measured on
     validation: Fraction | str = 0.1  # part of the training split kept back, or a split of its own
@@ -58,12 +59,6 @@ class Data(Table):
     source: str = ""  # where the data come from; this and the next two are said when they are not there
     size: str = ""  # of the data
     prepare: str = ""  # the command that makes the data set
-
-    @validator(mode="after")
-    def _told_apart(self) -> Self:
-        if "source" in self.inputs and not self.beside:
-            raise ValueError('the input "source" tells data sets apart: name others in data.beside')
-        return self
 
 
 class Training(Table):
@@ -118,6 +113,13 @@ class Recipe(Table, Generic[ModelOptions]):
     card: dict[str, str] = Field({})  # what people should know of the model: what it is, its limits
     paper: dict[str, float] = Field({})  # the paper's figures for this task, by the names `evaluate` gives them
 
+    @validator(mode="after")
+    def _told_apart(self) -> Self:
+        # A run that starts from a model of several data sets has its inputs, and its own cases count as of the first.
+        if "source" in self.data.inputs and not self.data.beside and not self.training.start:
+            raise ValueError('the input "source" tells data sets apart: name others in data.beside')
+        return self
+
     def toml(self) -> str:
         """The recipe as a TOML text that `read_recipe` reads back to the same recipe."""
         tables = json.loads(self.model_dump_json())
@@ -163,8 +165,9 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = (), start: str | No
     if isinstance(document.get("data"), dict) and isinstance(document["data"].get("path"), str):
         data = document["data"]
         data["path"] = str(find_dataset(path.parent, data["path"]))
-        if isinstance(data.get("beside"), list):
-            data["beside"] = [str(find_dataset(path.parent, str(other))) for other in data["beside"]]
+        for key in ("beside", "foreign"):
+            if isinstance(data.get(key), list):
+                data[key] = [str(find_dataset(path.parent, str(other))) for other in data[key]]
     if isinstance(document.get("training"), dict) and (start := document["training"].get("start")):
         _take_over(document, str(start))
     model = document.setdefault("model", {})
@@ -222,7 +225,8 @@ def _override(document: dict[str, Any], text: str) -> None:
             raise InputError("--set goes into a table", seen=key, remedy="for example --set training.epochs=3")
     if last in ("epochs", "steps"):  # one replaces the other
         document.pop("steps" if last == "epochs" else "epochs", None)
-    if tables == ["data"] and last in ("path", "beside"):  # as in any command, a path is seen from where one stands
+    # As in any command, a path is seen from where one stands.
+    if tables == ["data"] and last in ("path", "beside", "foreign"):
         parsed = [_from_here(entry) for entry in parsed] if isinstance(parsed, list) else _from_here(parsed)
     document[last] = parsed
 

@@ -56,11 +56,13 @@ class Held:
         routes = self.model.card["routes"]
         measured = measure(self.model, recipe, run, with_beside=False)
         self.training = measured.training.errors(routes)
-        self.sample, rows = measured.held_out.errors(routes), measured.held_out.rows
+        judged = measured.held_out.with_cases(measured.foreign)
+        self.sample, rows = judged.errors(routes), judged.rows
         self.ratio = np.array([row["area_over_silhouette"] for row in rows])
         self.predicted = {key: np.array([row[f"{key}_{routes[key]}"] for row in rows]) for key in ("cd", "cl")}
         angles = np.array([abs(e.conditions.get("alpha", 0.0)) for e in self.sample.evidence])
-        self.groups: dict[str, Any] = {"all": np.ones(len(angles), bool)}
+        own = np.arange(len(angles)) < len(measured.held_out.cases)
+        self.groups: dict[str, Any] = {"held out": own} | ({} if own.all() else {"of other makers": ~own})
         if (angles > intervals.STALL).any():
             self.groups |= {
                 "up to 12 degrees": angles <= intervals.STALL,

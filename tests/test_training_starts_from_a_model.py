@@ -17,7 +17,8 @@ from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.loop import train
 from aerosurrogate.training.start import inherited
 
-RECIPE = Path(__file__).parents[1] / "recipes" / "naca_rans.toml"
+ROOT = Path(__file__).parents[1]
+RECIPE = ROOT / "recipes" / "naca_rans.toml"
 SMALL = ["model.channels=16", "model.layers=2", "model.heads=2", "model.slices=4", "training.points=64"]
 SMALL += ["training.skin_points=32", "training.steps=3", "training.mirror=false", "data.train=train"]
 STILL = ["training.steps=1", "training.learning_rate=1e-12", "training.weight_decay=0.0"]
@@ -111,3 +112,13 @@ def test_the_command_takes_a_model_to_start_from(home: Path, tmp_path: Path) -> 
     answer = CliRunner().invoke(app, [*command, "--set", "training.steps=1", "--json", "--device", "cpu"])
     assert answer.exit_code == 0, answer.output
     assert Surrogate.load(tmp_path / "more").card["trained"]["start"] == "run"
+
+
+def test_one_data_set_goes_on_from_a_model_of_several(tmp_path: Path) -> None:
+    """`car` learned from several sets and is told which is which; one's own cases count as of the first."""
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text(f'[data]\npath = "{ROOT / "datasets" / "foreign_cars"}"\ntrain = "even"\ntest = "odd"\n')
+    settings = read_recipe(recipe, ["training.steps=2", "data.validation=0.2"], "car")
+    assert "source" in settings.data.inputs
+    train(settings, tmp_path / "run", device="cpu")
+    assert Surrogate.load(tmp_path / "run").scaling.input_names == Surrogate.load("car").scaling.input_names

@@ -60,6 +60,7 @@ class Measured:
     beside: Evaluation
     validation: Evaluation
     test: Evaluation
+    foreign: Evaluation  # shapes of other makers
 
     @property
     def held_out(self) -> Evaluation:
@@ -78,15 +79,19 @@ def measure(surrogate: Surrogate, recipe: Recipe, run: Path | None = None, *, wi
         train, validation = ([n for n in names[part] if n in first.manifest.cases] for part in ("train", "validation"))
     else:
         train, validation = divide(first, data, recipe.training.seed)
-    beside = Evaluation([])
+    beside, foreign = Evaluation([]), Evaluation([])
     for path in data.beside if with_beside else ():
         other = Dataset(path)
         beside = beside.with_cases(evaluate(surrogate, other, other.names(data.train), f"training, {path.name}"))
+    for path in data.foreign:
+        other = Dataset(path)
+        foreign = foreign.with_cases(evaluate(surrogate, other, other.names(), f"foreign, {path.name}"))
     return Measured(
         evaluate(surrogate, first, train, "training"),
         beside,
         evaluate(surrogate, first, validation, "validation"),
         evaluate(surrogate, first, first.names(data.test), "test"),
+        foreign,
     )
 
 
@@ -102,7 +107,7 @@ def _calibrate(surrogate: Surrogate, recipe: Recipe, run: Path | None = None) ->
         usual = measured.held_out
         surrogate.card["routes"] = best_routes(usual)
     surrogate.trust = familiarity.fit(list(familiar.evidence.values()), list(usual.evidence.values()))
-    calibrate(surrogate, measured.held_out, measured.training)
+    calibrate(surrogate, measured.held_out, measured.training, measured.foreign)
     return measured.test
 
 
@@ -171,12 +176,17 @@ def _intervals(figures: dict[str, float]) -> list[str]:
     return [
         "## 90 % intervals",
         "",
-        f"Fitted on the {figures['cases']} held-out cases (validation and test). How many of them lie within intervals "
-        "that the others give (ten folds):",
+        f"Fitted on the {figures['cases']} held-out cases (validation and test)"
+        + (f" and {foreign} of other makers" if (foreign := figures.get("foreign_cases")) else "")
+        + ". How many of them lie within intervals that the others give (ten folds):",
         "",
         "| | covered |",
         "|---|---|",
-        *(f"| {k.replace('_coverage', '').replace('_', ' ')} | {v:.1%} |" for k, v in figures.items() if k != "cases"),
+        *(
+            f"| {k.replace('_coverage', '').replace('_', ' ')} | {v:.1%} |"
+            for k, v in figures.items()
+            if "coverage" in k
+        ),
         "",
     ]
 

@@ -24,7 +24,7 @@ OPTIONS = {
     "spoiler": cars.RANGES.keys(),
     "rough_floor": cars.RANGES.keys(),
 }
-"""What may be added by a word, "yes" or "no", and the kinds that have it: mirrors would float beside some of the widest."""
+"""What may be added by a word, "yes" or "no", and the kinds that have it: mirrors would float beside the widest."""
 
 
 def on_ground(kind: str) -> bool:
