@@ -151,6 +151,7 @@ def _make(source: Source, folder: Path) -> Path:
 def _name(trial: Trial, recipe: Recipe, seed: int) -> str:
     facts = recipe.model_dump(mode="json", include={"data", "model", "training"})
     facts["data"] |= {"path": recipe.data.path.name, "source": "", "size": "", "prepare": ""}
+    del facts["data"]["foreign"]  # has no part in training
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:10]
     return f"{trial.recipe}-{trial.kind.replace('+', 'p').replace(':', '.')}-{digest}-{seed}"
 
