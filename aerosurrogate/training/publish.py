@@ -97,15 +97,16 @@ def measure(surrogate: Surrogate, recipe: Recipe, run: Path | None = None, *, wi
 
 def _calibrate(surrogate: Surrogate, recipe: Recipe, run: Path | None = None) -> Evaluation:
     """Trust from training and validation cases, intervals from all that were held out: few are too few to know how
-    large errors are. Where validation cases are a handful, the test cases speak for trust and routes too. Returns what
-    was measured on the test cases."""
+    large errors are. Where validation cases are a handful, the test cases speak for trust and routes too. Shapes of
+    other makers speak for routes and intervals. Returns what was measured on the test cases."""
     surrogate.calibration = None
     measured = measure(surrogate, recipe, run)
     familiar = measured.training.with_cases(measured.beside)
     usual = measured.validation
     if len(usual.cases) < familiarity.ENOUGH:
         usual = measured.held_out
-        surrogate.card["routes"] = best_routes(usual)
+    if usual is not measured.validation or measured.foreign.cases:
+        surrogate.card["routes"] = best_routes(usual.with_cases(measured.foreign))
     surrogate.trust = familiarity.fit(list(familiar.evidence.values()), list(usual.evidence.values()))
     calibrate(surrogate, measured.held_out, measured.training, measured.foreign)
     return measured.test
@@ -139,7 +140,7 @@ def page(name: str, header: Header) -> str:
             card.get("about", ""),
             "",
             f"Answers {outputs}, and {' and '.join(header['coefficients'])} by a head of their own. The route taken, "
-            f"by validation cases, is {card['routes'].get('cd')} for C_D and {card['routes'].get('cl')} for C_L.",
+            f"by cases not trained on, is {card['routes'].get('cd')} for C_D and {card['routes'].get('cl')} for C_L.",
             "",
             f"Trained with `aerosurrogate train {card['recipe']}` (seed {trained['seed']}, {steps}, "
             f"{trained['seconds'] / 60:.0f} minutes) on {data['train']} cases of {data['set']}"
