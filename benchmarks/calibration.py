@@ -262,7 +262,8 @@ def main() -> None:
     page = [
         "# Intervals and chances, held against the truth",
         "",
-        "90 % intervals of models on their held-out cases (validation and test). *Covered*: by folds, each case",
+        "90 % intervals of models on their held-out cases (validation and test), and on cars of another maker, which",
+        "they are fitted to together. *Covered*: by folds, each case",
         "within an interval that the other nine tenths of the cases gave. *Width*: the mean, over the constant width",
         "that holds 90 % of the same cases. *Half*: the median half width, as a part of drag, and of lift over the",
         "silhouette.",
@@ -284,7 +285,8 @@ def main() -> None:
     ]
     if foreign:
         page += [
-            "Cases unlike what the model learned from. *Dash*: no interval is given, and no number shown.",
+            "Cases unlike what the model learned from. Those that its recipe names in `data.foreign` had a part in its",
+            "calibration (by folds, without: above). *Dash*: no interval is given, and no number shown.",
             "",
             "| | trust | cases | dash | drag covered | lift covered |",
             "|---|---|---|---|---|---|",
