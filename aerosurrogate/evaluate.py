@@ -27,7 +27,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.held_out import HeldOut
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.model.interface import States
-from aerosurrogate.model_frame import sample
+from aerosurrogate.model_frame import MORE, sample
 from aerosurrogate.surrogate import CHUNK, Surrogate
 from aerosurrogate.trust import familiarity, intervals
 from aerosurrogate.trust.agreement import bootstrap, spearman
@@ -35,7 +35,6 @@ from aerosurrogate.trust.intervals import Sample
 from aerosurrogate.writing import replacing, write_json
 
 SMALLEST_LIFT = 0.1
-MORE = 4  # times the points of a training step
 ROUTES = ("head", "integrated")
 DRAWN = "drawn"
 EVIDENCE = 5  # cases that can speak for a head against integration
@@ -318,20 +317,19 @@ def calibrate(
     other makers if there are any; its card says how often they hold for cases that had no part in the fit."""
     assert surrogate.trust is not None
     routes = surrogate.card["routes"]
-    foreign = foreign or Evaluation([])
-    samples = held_out.with_cases(foreign).errors(routes), training.errors(routes)
-    surrogate.calibration = intervals.fit(surrogate.trust, *samples)
-    if surrogate.calibration is None or len(samples[0].evidence) < intervals.FOLDS:
+    mine, known, others = (each.errors(routes) for each in (held_out, training, foreign or Evaluation([])))
+    surrogate.calibration = intervals.fit(surrogate.trust, mine, known, others)
+    own, pooled = len(mine.evidence), mine.with_cases(others)
+    if surrogate.calibration is None or own < intervals.FOLDS:
         return
-    own = len(held_out.errors(routes).evidence)
     figures: dict[str, float] = {"cases": own}
-    if foreign.cases:
-        figures["foreign_cases"] = len(samples[0].evidence) - own
-    stalled = np.array([abs(e.conditions.get("alpha", 0.0)) > intervals.STALL for e in samples[0].evidence])
-    for key, ratios in intervals.cross_checked(surrogate.trust, *samples).items():
+    if others.evidence:
+        figures["foreign_cases"] = len(others.evidence)
+    stalled = np.array([abs(e.conditions.get("alpha", 0.0)) > intervals.STALL for e in pooled.evidence])
+    for key, ratios in intervals.cross_checked(surrogate.trust, pooled, known).items():
         covered = np.abs(ratios) <= 1
         figures |= _coverage(key, covered[:own], stalled[:own])
-        if foreign.cases:
+        if others.evidence:
             figures[f"{key}_coverage_foreign"] = float(np.mean(covered[own:]))
     surrogate.card["intervals"] = figures
 

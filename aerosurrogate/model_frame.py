@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressu
     from aerosurrogate.surrogate import Surrogate
 
 SEED = 0
+MORE = 4  # times the points of a training step are seen of a body, as held-out cases are: states scatter less
 DRAWN = 32_768  # points, at most, that states come from where a mesh had more
 
 
@@ -90,11 +91,12 @@ def sample(
             remedy="train it again with this version, whose checkpoints do",
         )
     if by_density:
-        skin = surroundings.on_skin(scaled, plan.skin or len(skin.points), 2 * seed)
+        more = MORE if surface.dimension == 3 else 1
+        skin = surroundings.on_skin(scaled, more * plan.skin if plan.skin else len(skin.points), 2 * seed)
     if by_density and plan.around:
         region = surroundings.usual_region(surface.dimension, stream.ground)
         covers = None if body is None else lambda points: body.covers(points * body.length)
-        off = surroundings.around(region, scaled, plan.around, 2 * seed + 1, covers)
+        off = surroundings.around(region, scaled, more * plan.around, 2 * seed + 1, covers)
     return Places(
         points=np.concatenate([skin.points, off.points]).astype(np.float32) * np.float32(length),
         surface=np.arange(len(skin.points) + len(off.points)) < len(skin.points),

@@ -56,13 +56,15 @@ class Held:
         routes = self.model.card["routes"]
         measured = measure(self.model, recipe, run, with_beside=False)
         self.training = measured.training.errors(routes)
-        judged = measured.held_out.with_cases(measured.foreign)
-        self.sample, rows = judged.errors(routes), judged.rows
+        self.sample, rows = measured.held_out.errors(routes), measured.held_out.rows
+        self.foreign = measured.foreign.errors(routes)
         self.ratio = np.array([row["area_over_silhouette"] for row in rows])
         self.predicted = {key: np.array([row[f"{key}_{routes[key]}"] for row in rows]) for key in ("cd", "cl")}
         angles = np.array([abs(e.conditions.get("alpha", 0.0)) for e in self.sample.evidence])
-        own = np.arange(len(angles)) < len(measured.held_out.cases)
-        self.groups: dict[str, Any] = {"held out": own} | ({} if own.all() else {"of other makers": ~own})
+        every = np.arange(len(angles) + len(self.foreign.evidence))
+        self.groups: dict[str, Any] = {"held out": every < len(angles)}
+        if self.foreign.evidence:
+            self.groups["of other makers"] = every >= len(angles)
         if (angles > intervals.STALL).any():
             self.groups |= {
                 "up to 12 degrees": angles <= intervals.STALL,
@@ -85,10 +87,11 @@ def joint_of(held: Held, calibration: dict[str, Any], rows: Any, key: str = "cd"
 
 def coverage(held: Held) -> tuple[list[str], dict[str, Any]]:
     """Lines of a table, and the ratios of errors to half widths by coefficient."""
-    ratios = intervals.cross_checked(held.known, held.sample, held.training)
+    sample = held.sample.with_cases(held.foreign)
+    ratios = intervals.cross_checked(held.known, sample, held.training)
     lines = []
     for key in ("cd", "cl"):
-        error = np.abs(held.sample.errors[key])
+        error = np.abs(sample.errors[key])
         size = error / np.maximum(np.abs(ratios[key]), 1e-12)
         for words, group in held.groups.items():
             covered = np.mean(np.abs(ratios[key][group]) <= 1)
@@ -110,7 +113,7 @@ def pairs(held: Held, key: str = "cd") -> dict[str, tuple[Any, Any]]:
     for two in itertools.combinations(range(FOLDS), 2):
         mine = np.flatnonzero(np.isin(fold, two))
         others = held.sample.only(np.flatnonzero(~np.isin(fold, two)).tolist())
-        calibration = intervals.fit(held.known, others, held.training)
+        calibration = intervals.fit(held.known, others, held.training, held.foreign)
         assert calibration is not None
         full = joint_of(held, calibration, mine, key)
         i, j = np.triu_indices(len(mine), 1)

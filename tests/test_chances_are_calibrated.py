@@ -78,7 +78,7 @@ def test_heavy_tails_make_sure_statements_less_sure_and_unsure_ones_surer():
 
 def test_where_routes_disagree_chances_are_less_sure_too(cars):
     options = CoeffsOptions(StreamOptions(speed=30.0), model=str(cars / "model.safetensors"))
-    ranking = coeffs([str(cars / "low.stl"), str(cars / "high.stl")], options)
+    ranking = coeffs([str(cars / "middle.stl"), str(cars / "high.stl")], options)
     designs = [ranking.designs[row["file"]] for row in ranking.rows]
     plain = Joint.over(ranking.rows, designs, "cd")
     wide = [cast(Row, {**row, "cd_high": 1.4 * row["cd_high"]}) for row in ranking.rows]

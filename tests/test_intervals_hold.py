@@ -89,6 +89,20 @@ def test_errors_that_go_together_are_found_to_do_so(known):
     assert found["cl"]["near"] < found["cd"]["near"]
 
 
+def test_shapes_of_other_makers_widen_the_intervals_and_leave_the_order_alone(known):
+    own, training, foreign = sections(200), sections(200), sections(100)
+    low = Sample(foreign.evidence, {"cd": [e + 0.3 for e in foreign.errors["cd"]], "cl": foreign.errors["cl"]})
+    alone, both = fit(known, own, training), fit(known, own, training, low)
+    assert both["cases"] == 300
+    mean = [
+        np.mean([uncertainty(calibration, known, e).cd.deviation for e in own.evidence])
+        for calibration in (alone, both)
+    ]
+    assert mean[1] > 2 * mean[0]
+    far_apart = [size**2 * (2 - 2 * each["cd"]["common"]) for size, each in zip(mean, (alone, both), strict=True)]
+    assert far_apart[1] == pytest.approx(far_apart[0])  # the variance of the difference of two designs
+
+
 def test_heavy_tails_are_found_and_hold_as_much_at_the_same_width(known):
     sample = sections(400)
     errors = {"cd": (0.05 * RANDOM.standard_t(2, 400)).tolist(), "cl": RANDOM.normal(0, 0.02, 400).tolist()}

@@ -97,16 +97,15 @@ def measure(surrogate: Surrogate, recipe: Recipe, run: Path | None = None, *, wi
 
 def _calibrate(surrogate: Surrogate, recipe: Recipe, run: Path | None = None) -> Evaluation:
     """Trust from training and validation cases, intervals from all that were held out: few are too few to know how
-    large errors are. Where validation cases are a handful, the test cases speak for trust and routes too. Shapes of
-    other makers speak for routes and intervals. Returns what was measured on the test cases."""
+    large errors are. Where validation cases are a handful, the test cases speak for trust and routes too. The intervals
+    hold for shapes of other makers as well. Returns what was measured on the test cases."""
     surrogate.calibration = None
     measured = measure(surrogate, recipe, run)
     familiar = measured.training.with_cases(measured.beside)
     usual = measured.validation
     if len(usual.cases) < familiarity.ENOUGH:
         usual = measured.held_out
-    if usual is not measured.validation or measured.foreign.cases:
-        surrogate.card["routes"] = best_routes(usual.with_cases(measured.foreign))
+        surrogate.card["routes"] = best_routes(usual)
     surrogate.trust = familiarity.fit(list(familiar.evidence.values()), list(usual.evidence.values()))
     calibrate(surrogate, measured.held_out, measured.training, measured.foreign)
     return measured.test

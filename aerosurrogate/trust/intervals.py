@@ -10,9 +10,11 @@ Errors of similar designs go together. Their correlation, fitted on the same cas
 
     common + near exp(-d2 / (2 reach2))        d: distance of their learned features, in standard deviations
 
-and what is left is each design's own. Many errors are small and a few are large: their distribution is Student's t with
-the degrees of freedom under which differences of held-out ones are likeliest. chances.py makes a joint distribution of
-it. The fit is a plain JSON document, kept in the checkpoint.
+and what is left is each design's own. Shapes of other makers, where there are such cases, make the intervals as wide as
+they ask for; what they add is an error that all designs of a call have in common, and leaves their order alone. Many
+errors are small and a few are large: their distribution is Student's t with the degrees of freedom under which
+differences of held-out ones are likeliest. chances.py makes a joint distribution of it. The fit is a plain JSON
+document, kept in the checkpoint.
 """
 
 import functools
@@ -108,17 +110,25 @@ class Sample:
     evidence: Sequence[familiarity.Evidence]
     errors: Mapping[str, Sequence[float]]  # cd, cl
 
+    def with_cases(self, other: "Sample") -> "Sample":
+        """The cases of both."""
+        return Sample([*self.evidence, *other.evidence], {k: [*v, *other.errors[k]] for k, v in self.errors.items()})
+
     def only(self, rows: Sequence[int]) -> "Sample":
         return Sample([self.evidence[i] for i in rows], {k: [v[i] for i in rows] for k, v in self.errors.items()})
 
 
-def fit(known: Statistics, held_out: Sample, training: Sample | None = None) -> Calibration | None:
+def fit(
+    known: Statistics, held_out: Sample, training: Sample | None = None, foreign: Sample | None = None
+) -> Calibration | None:
     """The calibration, as a JSON document; None where there are too few held-out cases to say anything.
 
-    The training cases' own errors are too small, but how they grow with the score is taken from them too.
+    The training cases' own errors are too small, but how they grow with the score is taken from them too. `foreign` are
+    shapes of other makers.
     """
     if len(held_out.evidence) < 3 or not {"cd", "cl"} <= held_out.errors.keys():
         return None
+    pooled = held_out if foreign is None or not foreign.evidence else held_out.with_cases(foreign)
     places = np.array([familiarity.place(known, e.features) for e in held_out.evidence])
 
     def fitted(key: str) -> Fitted:
@@ -127,9 +137,14 @@ def fit(known: Statistics, held_out: Sample, training: Sample | None = None) -> 
         scaled = np.asarray(held_out.errors[key]) / np.maximum(halves, 1e-12) * DEVIATIONS
         kinship = _kinship(places, np.clip(scaled, -_CLIP, _CLIP))
         tail = _tail(scaled, correlation(Error(1.0, *(kinship[k] for k in _SHAPE)), places))
+        if pooled is not held_out:
+            sizes = _sizes(known, pooled, training, key)
+            wider = np.array([_half(sizes, e, familiarity.judge(known, e).score) for e in held_out.evidence])
+            own = min(1.0, float(halves.mean() / wider.mean())) ** 2  # part of the variance that is not the maker's
+            kinship |= {"common": 1 - (1 - kinship["common"]) * own, "near": kinship["near"] * own}
         return cast(Fitted, sizes | kinship | {"tail": tail})
 
-    return {"level": LEVEL, "cases": len(held_out.evidence), "cd": fitted("cd"), "cl": fitted("cl")}
+    return {"level": LEVEL, "cases": len(pooled.evidence), "cd": fitted("cd"), "cl": fitted("cl")}
 
 
 def cross_checked(known: Statistics, held_out: Sample, training: Sample | None = None) -> dict[str, Floats]:
