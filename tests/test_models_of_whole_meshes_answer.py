@@ -25,7 +25,7 @@ from aerosurrogate.mesh.orient import open_edges
 from aerosurrogate.mesh.pattern import Cloud, measure
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface
-from aerosurrogate.model_frame import known_stream, sample
+from aerosurrogate.model_frame import MORE, known_stream, sample
 from aerosurrogate.predict import Predictor, Wanted, predict, predict_cases
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.surrogate import Surrogate
