@@ -10,6 +10,16 @@ from typing import Any
 
 from aerosurrogate.errors import InputError
 
+USERS = (  # what the user can mend
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EACCES,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EEXIST,
+    errno.EISDIR,
+)
+
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
@@ -27,24 +37,18 @@ def replacing(path: str | Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        if error.errno in (
-            errno.ENOSPC,
-            errno.EDQUOT,
-            errno.EACCES,
-            errno.EROFS,
-            errno.ENOTDIR,
-            errno.EEXIST,
-            errno.EISDIR,
-        ):
-            raise InputError(
-                f"cannot write ({os.strerror(error.errno)})",
-                seen=path,
-                remedy="free some space or choose another place to write to",
-            ) from error
-        raise
+        raise _told(error, path) from error
     finally:
         with contextlib.suppress(NotADirectoryError):  # where the folder is a file, as said above
             temporary.unlink(missing_ok=True)
+
+
+def _told(error: OSError, path: Path) -> Exception:
+    """What kept `path` from being written, as an InputError where it is the user's to mend."""
+    if error.errno not in USERS:
+        return error
+    remedy = "free some space or choose another place to write to"
+    return InputError(f"cannot write ({os.strerror(error.errno)})", seen=path, remedy=remedy)
 
 
 @contextlib.contextmanager
@@ -53,15 +57,18 @@ def alone_in(folder: Path) -> Iterator[None]:
 
     The lock is the system's, on the folder itself: it leaves no file behind and ends with the process, however that
     ends. Where the system or the file system knows no such locks, there is none. A folder that was made for this and is
-    still empty in the end goes again.
+    still empty in the end goes again; one that cannot be made is told before any work is done for it.
     """
     made = not folder.exists()
     try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _told(error, folder) from error
+    try:
         import fcntl
 
-        folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):  # no locks, or a folder that cannot be made: writing into it will say so
+    except (ImportError, OSError):  # no locks, or a folder that may be written into but not looked into
         yield
         return
     try:

@@ -91,6 +91,15 @@ def test_writing_below_a_file_is_the_users_error(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["taken"]
 
 
+@pytest.mark.parametrize("command", ["generate elasticity --count 1", "experiment data"])
+def test_a_file_in_the_place_of_a_folder_is_told_before_any_work(command, tmp_path):
+    (tmp_path / "taken").write_text("a file, not a folder")
+    result = run(*command.split(), "--out", str(tmp_path / "taken"))
+    assert result.returncode == 2
+    assert f"error: cannot write (File exists): {tmp_path / 'taken'}. To" in " ".join(result.stderr.split("\n"))
+    assert (tmp_path / "taken").read_text() == "a file, not a folder"
+
+
 def test_two_runs_do_not_write_into_one_folder(tmp_path):
     recipe = Path(__file__).parents[1] / "recipes" / "naca_rans.toml"
     with alone_in(tmp_path / "run"):

@@ -172,12 +172,13 @@ def test_a_drop_falls_freely_and_stays_in_its_box() -> None:
     assert np.diff(energy).max() < 0.02 * energy[0]
 
 
-def test_a_set_is_seeded_resumable_and_trains_at_once(tmp_path) -> None:
+def test_a_set_is_seeded_resumable_and_trains_at_once(tmp_path, caplog) -> None:
     whole = generate("elasticity", tmp_path / "whole", count=11, jobs=2)
     assert (len(whole.manifest.cases), whole.read, whole.kept) == (11, 11, 0)
     assert len(whole.manifest.splits["test"]) == 1
     assert "stand-in" in whole.manifest.source
     generate("elasticity", tmp_path / "parts", count=4, jobs=1)
+    assert "no case is for testing" in caplog.text
     later = generate("elasticity", tmp_path / "parts", count=11, jobs=1)
     assert (later.read, later.kept) == (11, 0)  # the shard that was begun is solved as a whole
     again = generate("elasticity", tmp_path / "parts", count=11, jobs=1)
@@ -185,8 +186,12 @@ def test_a_set_is_seeded_resumable_and_trains_at_once(tmp_path) -> None:
     one, other = (Dataset(tmp_path / name).case("elasticity-00010") for name in ("whole", "parts"))
     np.testing.assert_array_equal(one.fields["stress"], other.fields["stress"])
     assert len(one.points) == 972
-    with pytest.raises(InputError, match="other data"):
+    with pytest.raises(InputError, match=r"other data.*seed 0.*Geo-FNO set\. To fix it"):
         generate("elasticity", tmp_path / "parts", count=11, seed=1)
+    (tmp_path / "parts" / "manifest.json").unlink()  # as a run that is killed leaves it
+    with pytest.raises(InputError, match=r"other data: elasticity-00000, .*another --out for .* pipe"):
+        generate("pipe", tmp_path / "parts", count=1)
+    assert generate("elasticity", tmp_path / "parts", count=11, jobs=1).kept == 11
     from aerosurrogate.training.loop import train
 
     small = ["model.layers=1", "model.channels=16", "model.heads=2", "model.slices=4", "training.steps=2"]

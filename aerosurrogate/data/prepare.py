@@ -371,7 +371,7 @@ def show(summary: Summary, out: Path, *, results: bool = True) -> None:
     manifest, document = summary.manifest, summary.document(out)
     skin = sum(case["surface"] for case in manifest.cases.values())
     rows: list[tuple[str, str]] = [
-        ("cases", f"{len(manifest.cases)} ({summary.read} read, {summary.kept} from an earlier run)"),
+        ("cases", f"{len(manifest.cases)} ({summary.read} new, {summary.kept} from an earlier run)"),
         ("points", f"{document['points']:,}, {skin:,} of them on the skin"),
         *((f"split {split}", str(len(names))) for split, names in manifest.splits.items()),
         *_ranges(manifest),

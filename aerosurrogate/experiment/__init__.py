@@ -47,7 +47,6 @@ def experiment(
 
     `steps` of each training, those of the scale unless said; `rows` of the table by commas, all unless said.
     """
-    out.mkdir(parents=True, exist_ok=True)
     with alone_in(out), console.resumable("the same command goes on from here"):
         if name == "efficiency":
             return _efficiency(out, scale, device)

@@ -96,6 +96,8 @@ def generate(
             left_out=failures,
         )
         write_manifest(out, manifest)
+    if not manifest.splits["test"]:
+        console.warn(f"no case is for testing, which every sixth is: --count {HELD_OUT} or more has some")
     return Summary(manifest, made, len(kept), failures)
 
 
@@ -106,13 +108,14 @@ def splits(cases: Collection[str]) -> Splits:
 
 
 def _require_same(out: Path, origin: str, digest: str) -> None:
-    if not (out / "manifest.json").exists():
-        return
-    manifest = Dataset(out).manifest
-    if any(entry.get("digest") != digest for entry in manifest.cases.values()):
-        raise InputError(
-            f"{out} already holds other data", seen=manifest.source, remedy=f"choose another --out for {origin}"
-        )
+    if (out / "manifest.json").exists():
+        manifest = Dataset(out).manifest
+        cases, seen = manifest.cases, manifest.source.rstrip(".")
+    else:  # of a run that was killed, perhaps
+        cases = gathered(out.glob("*.safetensors"))
+        seen = console.few(cases)
+    if any(entry.get("digest") != digest for entry in cases.values()):
+        raise InputError(f"{out} already holds other data", seen=seen, remedy=f"choose another --out for {origin}")
 
 
 def _to_solve(
