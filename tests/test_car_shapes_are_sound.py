@@ -15,6 +15,7 @@ from aerosurrogate.simulate import cars, shapes
 from aerosurrogate.simulate.driver import designs_of, own_design
 from aerosurrogate.simulate.shapes.air import RANGES as IN_AIR
 from aerosurrogate.simulate.shapes.cars import RANGES as CARS_WITH_OPTIONS
+from aerosurrogate.simulate.shapes.facets import RANGES as FACETED
 from aerosurrogate.simulate.shapes.loft import WHEEL_SINK
 from aerosurrogate.simulate.spec import read_spec
 
@@ -23,9 +24,9 @@ EACH = 4  # bodies of a kind
 OPTIONS = {"mirrors", "spoiler", "rough_floor"}
 PLAIN = {"mirrors": ("no",), "spoiler": ("no",), "rough_floor": ("no",), "deform": (0.0, 0.0)}
 ON_GROUND = set(KINDS) - set(IN_AIR)
-ROAD, CHEAP, PROTOTYPES = (
+ROAD, CHEAP, PROTOTYPES, FACETS = (
     read_spec(Path(__file__).parents[1] / "specs" / f"{name}.toml")
-    for name in ("road_rans", "road_fast_rans", "prototypes_fast_rans")
+    for name in ("road_rans", "road_fast_rans", "prototypes_fast_rans", "facets_fast_rans")
 )
 CARS = read_spec(Path(__file__).parents[1] / "specs" / "car_rans.toml")
 
@@ -59,7 +60,7 @@ def test_every_piece_is_closed_and_faces_outward(kind):
             assert surface.pieces.max() + 1 == (3 if kind == "lorry" else 1) + wheels + extra
 
 
-@pytest.mark.parametrize("spec", [ROAD, CHEAP, PROTOTYPES], ids=["dear", "cheap", "prototypes"])
+@pytest.mark.parametrize("spec", [ROAD, CHEAP, PROTOTYPES, FACETS], ids=["dear", "cheap", "prototypes", "facets"])
 def test_the_bodies_of_the_road_are_sound_and_of_every_kind(spec):
     designs = list(designs_of(spec, 200))
     assert {design.parameters["kind"] for design in designs} == set(spec.ranges["kind"])
@@ -72,13 +73,13 @@ def test_the_bodies_of_the_road_are_sound_and_of_every_kind(spec):
         assert cars.frontal_area(surface) < design.conditions.length**2 * 2
 
 
-@pytest.mark.parametrize("spec", [ROAD, CHEAP, PROTOTYPES], ids=["dear", "cheap", "prototypes"])
+@pytest.mark.parametrize("spec", [ROAD, CHEAP, PROTOTYPES, FACETS], ids=["dear", "cheap", "prototypes", "facets"])
 def test_pieces_hang_together(spec):
     """Mirrors, spoilers, bars and wheels reach into the body: nothing floats beside it."""
     for design in designs_of(spec, 60):
         surface = cars.body_of(design)
         body = surface.select(surface.pieces == 0)
-        if design.parameters["kind"] in CARS_WITH_OPTIONS:
+        if design.parameters["kind"] in CARS_WITH_OPTIONS | FACETED:
             for piece in range(1, surface.pieces.max() + 1):
                 part = surface.points[np.unique(surface.cells[surface.pieces == piece])]
                 assert inside(body, part).any(), (design.name, piece, design.parameters)
@@ -116,7 +117,7 @@ def test_bodies_mirror_themselves_exactly(kind):
         assert not cars.is_mirror_symmetric(moved)
 
 
-@pytest.mark.parametrize("kind", CARS_WITH_OPTIONS)
+@pytest.mark.parametrize("kind", CARS_WITH_OPTIONS | FACETED)
 def test_cars_have_the_size_their_parameters_say(kind):
     for parameters, surface in bodies(kind, PLAIN):
         shape = shapes.shape_of(parameters)

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from aerosurrogate.mesh.surface import Surface
-from aerosurrogate.simulate.shapes import air, bluff, cars, details
+from aerosurrogate.simulate.shapes import air, bluff, cars, details, facets
 from aerosurrogate.simulate.shapes.air import AirShape
 from aerosurrogate.simulate.shapes.bluff import AhmedShape, BluffShape
 from aerosurrogate.simulate.shapes.cars import CarShape
+from aerosurrogate.simulate.shapes.facets import FacetShape
 
-Shape = CarShape | BluffShape | AhmedShape | AirShape
+Shape = CarShape | FacetShape | BluffShape | AhmedShape | AirShape
 
-RANGES = cars.RANGES | bluff.RANGES | air.RANGES
+RANGES = cars.RANGES | facets.RANGES | bluff.RANGES | air.RANGES
 """Kind -> parameter -> its usual range."""
 OPTIONS = {
     "mirrors": cars.RANGES.keys() - {"concept", "prototype"},
@@ -38,7 +39,8 @@ def shape_of(parameters: Mapping[str, float | str]) -> Shape:
     kind = values["kind"]
     if kind == "ahmed":
         return AhmedShape(**values)
-    return (CarShape if kind in cars.RANGES else BluffShape if kind in bluff.RANGES else AirShape)(**values)
+    makers = ((cars, CarShape), (facets, FacetShape), (bluff, BluffShape), (air, AirShape))
+    return next(shape(**values) for room, shape in makers if kind in room.RANGES)
 
 
 def surface(parameters: Mapping[str, float | str]) -> Surface:
@@ -50,12 +52,16 @@ def surface(parameters: Mapping[str, float | str]) -> Surface:
         pieces += details.spoiler(shape, pieces[0]) if "spoiler" in added else []
         pieces += details.mirrors(shape) if "mirrors" in added else []
         pieces += details.rough_floor(shape) if "rough_floor" in added else []
+    elif isinstance(shape, FacetShape):
+        pieces = facets.body(shape)
     else:
         pieces = air.body(shape) if isinstance(shape, AirShape) else bluff.body(shape)
     if amplitude := float(parameters.get("deform", 0.0)):
         pieces = details.deformed(pieces, amplitude, int(parameters.get("deform_seed", 0)))
     if isinstance(shape, CarShape) and shape.wheels == "yes":
         pieces += cars.wheels(shape)
+    if isinstance(shape, FacetShape) and shape.wheels == "yes":
+        pieces += facets.wheels(shape)
     if isinstance(shape, BluffShape) and shape.wheels == "yes":
         pieces += bluff.wheels(shape)
     starts = np.cumsum([0] + [len(points) for points, _ in pieces])
