@@ -110,9 +110,12 @@ def test_seeds_and_gaps_show() -> None:
     assert "| b | - | 0.5 |" in text
     assert "1 of 2 cells" in text
     assert "1.0 CPU minutes" in text
+    assert "its own sizes and data" in text
     both = Plan("T", "", (*plan.trials, Trial("a", "y", "darcy", "s")), {})
     shared = {("a", column): Cell((0.1,), {"one": 60.0}) for column in "xy"}
-    assert "1.0 CPU minutes" in page(both, "small", shared, "t.png")  # two figures of one training
+    text = page(both, "small", shared, "t.png")
+    assert "1.0 CPU minutes" in text  # two figures of one training
+    assert "its own sizes and data" not in text  # of a paper that gives none
 
 
 def test_ours_stands_last() -> None:

@@ -1,5 +1,6 @@
 """Another kind of model, named in a recipe, trains, is saved and loaded, and answers like any other."""
 
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -42,11 +43,11 @@ class Mean(Model):
         return torch.cat([x, mean.expand_as(x)], dim=-1)
 
 
-def recipe_of(data: Path, *more: str) -> Recipe:
+def recipe_of(data: Path, *more: str, kind: str = f"{__name__}:Mean") -> Recipe:
     text = RECIPE.read_text()
     start, end = text.index("[model]"), text.index("[training]")
     path = data.parent / "own.toml"
-    path.write_text(text[:start] + f'[model]\nkind = "{__name__}:Mean"\nwidth = 8\n\n' + text[end:])
+    path.write_text(text[:start] + f'[model]\nkind = "{kind}"\nwidth = 8\n\n' + text[end:])
     settings = [f"data.path={data}", "data.train=train", 'data.fields=["p","U","wallShearStress"]', *more]
     return read_recipe(path, [*settings, "training.points=64", "training.skin_points=32"])
 
@@ -61,6 +62,20 @@ def test_a_kind_of_ones_own_is_trained_and_answers(tmp_path: Path) -> None:
     assert isinstance(surrogate.model, Mean)
     row = evaluate(surrogate, Dataset(data), ["section-001"]).rows[0]
     assert {"p_surface", "cd_head", "cl_integrated"} <= row.keys()
+
+
+def test_the_kind_that_contributing_shows_works_as_it_stands_there(tmp_path: Path, monkeypatch) -> None:
+    text = (RECIPE.parents[1] / "CONTRIBUTING.md").read_text()
+    shown = text[text.index("from pydantic import") : text.index("`interface` says what")]
+    package = tmp_path / "my_package"
+    package.mkdir()
+    (package / "my_module.py").write_text(textwrap.dedent("      " + shown))
+    monkeypatch.syspath_prepend(tmp_path)
+    data, kind = joukowski_set(tmp_path / "sections", 8), "my_package.my_module:MyModel"
+    train(recipe_of(data, "training.steps=2", kind=kind), tmp_path / "run", device="cpu")
+    surrogate = Surrogate.load(tmp_path / "run", "cpu")
+    assert type(surrogate.model).__name__ == "MyModel"
+    assert np.isfinite(evaluate(surrogate, Dataset(data), ["section-001"]).figures["p_surface"])
 
 
 def test_its_options_are_checked_by_name(tmp_path: Path) -> None:

@@ -58,9 +58,9 @@ def page(plan: Plan, scale: str, cells: Cells, picture: str) -> str:
     note += f", {many} seeds (mean ± half their range)" if many > 1 else ", one seed"
     note += " where there is a range, else one" if len(seeds) > 1 else ""
     note += f", {seconds / 60:.1f} CPU minutes of training."
-    small = " The paper's figures are those of its own sizes and data, not to be reached here." * scale.startswith(
-        "small"
-    )
+    small = ""
+    if beside and scale.startswith("small"):
+        small = " The paper's figures are those of its own sizes and data, not to be reached here."
     return f"# {plan.title}\n\n{plan.about}{small}\n\n{note}\n\n![{plan.title}]({picture})\n\n{table}\n"
 
 
