@@ -239,6 +239,9 @@ def coeffs(
     if baseline is not None:
         same = Path(baseline).absolute()
         baseline = next((file for file in files if Path(file).absolute() == same), baseline)
+        if same.suffix and not same.exists():  # said before a folder of designs has been predicted in vain
+            remedy = "give one of the designs, or another shape's file"
+            raise InputError("the baseline cannot be used, no such file", seen=baseline, remedy=remedy)
         files = list(dict.fromkeys([*files, baseline]))
     found, failed = read_designs(files, [settings.stream], settings, jobs, processes)
     designs = {file: fields for file, (fields,) in found.items()}

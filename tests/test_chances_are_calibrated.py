@@ -197,6 +197,8 @@ def test_bad_words_are_answered_with_one_message(cars, tmp_path):
         asked(cars, "--known", cars / "low.stl")
     with pytest.raises(InputError, match="the baseline cannot be used"):
         asked(cars, "--baseline", tmp_path / "broken.stl")
+    with pytest.raises(InputError, match="the baseline cannot be used, no such file"):  # before any design is read
+        asked(cars, "--baseline", tmp_path / "nowhere.stl", "--model", tmp_path / "not_looked_for")
 
 
 def test_designs_without_an_interval_take_no_part(cars):
