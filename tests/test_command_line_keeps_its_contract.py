@@ -30,6 +30,15 @@ def run(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
 
+def test_a_damaged_file_of_vtk_is_one_message(tmp_path):
+    (tmp_path / "a.vtp").write_bytes(b"<VTKFile garbage")
+    for command in (["prepare", str(tmp_path), "--explain"], ["check", str(tmp_path / "a.vtp")]):
+        result = run(*command)
+        assert result.returncode == 2
+        assert len(result.stderr.splitlines()) == 1
+        assert "damaged" in result.stderr
+
+
 def test_every_command_is_there():
     assert set(COMMANDS) == DESIGN
 

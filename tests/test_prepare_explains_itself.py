@@ -14,6 +14,7 @@ from aerosurrogate.data.explain import explain
 from aerosurrogate.data.readers import recognise
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.arrays import recognised
 from aerosurrogate.mesh.read import likely_units
 
 
@@ -72,8 +73,66 @@ def test_a_folder_a_case_is_understood(tmp_path):
     text = explain(tmp_path / "sims")
     assert tomllib.loads(text)["surface"] == "*/skin.vtp"
     (tmp_path / "sims" / "dataset.toml").write_text(text)
-    assert set(run(tmp_path / "sims", tmp_path / "out").manifest.cases) == {"a-skin", "b-skin"}
-    assert (~Dataset(tmp_path / "out").case("a-skin").surface).any()
+    assert set(run(tmp_path / "sims", tmp_path / "out").manifest.cases) == {"a", "b"}
+    assert (~Dataset(tmp_path / "out").case("a").surface).any()
+
+
+def test_the_table_of_a_folder_a_case_calls_them_as_their_folders(tmp_path):
+    sims = tmp_path / "sims"
+    for name in ("a", "b"):
+        (sims / name).mkdir(parents=True)
+        write_ball(sims / name, "skin")
+    (sims / "drag.csv").write_text("name,cd\na,0.47\nb,0.48\n")
+    (sims / "dataset.toml").write_text(explain(sims))
+    run(sims, tmp_path / "out")
+    assert Dataset(tmp_path / "out").case("b").reference["cd"] == 0.48
+    (sims / "drag.csv").write_text("name,cd\nball_a,0.47\n")
+    with pytest.raises(InputError, match=r"names none of them.*ball_a in drag\.csv.*a, b"):
+        run(sims, tmp_path / "other")
+
+
+@pytest.mark.parametrize(("place", "pattern"), [("{0}/{0}.vtp", "*/*.vtp"), ("set/{0}/deep/{0}.vtp", "**/*.vtp")])
+def test_files_in_folders_are_found_whatever_they_are_called(tmp_path, place, pattern):
+    sims = tmp_path / "sims"
+    for name in ("a", "b"):
+        folder = (sims / place.format(name)).parent
+        folder.mkdir(parents=True)
+        write_ball(folder, name)
+    said = tomllib.loads(text := explain(sims))
+    assert (said["surface"], said["volume"]) == (pattern, "{stem}_air.vtu")
+    (sims / "dataset.toml").write_text(text)
+    assert set(run(sims, tmp_path / "out").manifest.cases) == {"a", "b"}
+
+
+@pytest.mark.parametrize("endings", [("STL", "STL"), ("stl", "STL")])
+def test_endings_in_capitals_are_endings_too(tmp_path, endings):
+    for name, ending in zip("ab", endings, strict=True):
+        pv.Icosphere().save(tmp_path / f"{name}.stl")
+        (tmp_path / f"{name}.stl").rename(tmp_path / f"{name}.{ending}")
+    text = explain(tmp_path)
+    assert "2 cases" in text
+    assert len(list(tmp_path.glob(tomllib.loads(text)["surface"]))) == 2
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("Static Pressure [Pa]", "p"),
+        ("static-pressure", "p"),
+        ("Wall Shear Stress (Pa)", "wallShearStress"),
+        ("tau_wall", "wallShearStress"),
+        ("Velocity [m/s]", "U"),
+        ("total_pressure", None),
+        ("Pressure Coefficient", None),
+    ],
+)
+def test_names_with_units_and_spaces_are_known(theirs, ours):
+    assert recognised([theirs]) == ({ours: theirs} if ours else {})
+
+
+def test_an_empty_folder_is_called_so(tmp_path):
+    with pytest.raises(InputError, match="empty"):
+        explain(tmp_path)
 
 
 def test_files_in_millimetres_are_refused_and_all_of_a_folder_get_one_guess(tmp_path):

@@ -6,6 +6,7 @@ corrected there.
 
 import csv
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -110,19 +111,34 @@ def _of_meshes(source: Path, options: Options) -> list[str]:
 
 def patterns(home: Path) -> tuple[str | None, str]:
     """Patterns of the skins and of the air beside them: files of the folder, or of a folder a case."""
-    top = [path for path in sorted(home.iterdir()) if path.suffix.lower() in meshes.SKINS and path.is_file()]
-    if not top:
-        return nested(home) or (None, "")
-    kinds = [suffix for suffix in meshes.SKINS if any(path.suffix.lower() == suffix for path in top)]
-    stems = {path.stem for path in top if path.suffix.lower() == kinds[0]}
-    others = [path.name for path in sorted(home.iterdir()) if path.suffix.lower() == ".vtu" and path.stem not in stems]
-    first = min(stems)
-    beside = next((name for name in others if first in name), f"{first}.vtu")
-    return f"*{kinds[0]}", beside.replace(first, "{stem}")
+    skins = _likeliest(home.iterdir())
+    return (f"*{_ending(skins)}", _beside(skins)) if skins else nested(home) or (None, "")
+
+
+def _likeliest(files: Iterable[Path]) -> list[Path]:
+    """Those of the files that would be skins: all of the first kind that there is."""
+    there = sorted(path for path in files if path.suffix.lower() in meshes.SKINS and path.is_file())
+    kind = min((meshes.SKINS.index(path.suffix.lower()) for path in there), default=0)
+    return [path for path in there if path.suffix.lower() == meshes.SKINS[kind]]
+
+
+def _ending(files: list[Path]) -> str:
+    """The end of a pattern that finds files of one kind, however it is spelled."""
+    if len(spelled := {path.suffix for path in files}) == 1:
+        return spelled.pop()
+    return "." + "".join(f"[{letter}{letter.upper()}]" for letter in files[0].suffix.lower()[1:])
+
+
+def _beside(skins: list[Path]) -> str:
+    """The pattern of the air beside the first of the skins: a volume whose name has the skin's as a word in it."""
+    first, stems = skins[0], {path.stem for path in skins}
+    word = re.compile(rf"(?<![^\W_]){re.escape(first.stem)}(?![^\W_])")
+    others = [p.name for p in sorted(first.parent.iterdir()) if p.suffix.lower() == ".vtu" and p.stem not in stems]
+    return next((word.sub("{stem}", name, count=1) for name in others if word.search(name)), "{stem}.vtu")
 
 
 def nested(home: Path) -> tuple[str, str] | None:
-    """The same for a folder a case, whose files have the same names in each."""
+    """The same for a folder a case, whose files have the same names in each, or for files anywhere in folders."""
     folders = [path for path in sorted(home.iterdir()) if path.is_dir() and not path.name.startswith(".")]
     if not folders:
         return None
@@ -130,7 +146,11 @@ def nested(home: Path) -> tuple[str, str] | None:
     common = [name for name in names if all((folder / name).is_file() for folder in folders[:5])]
     skins = sorted(common, key=lambda name: meshes.SKINS.index(Path(name).suffix.lower()))
     if not skins:
-        return None
+        below = [path for path in home.rglob("*") if not any(part[0] == "." for part in path.relative_to(home).parts)]
+        if not (found := _likeliest(below)):
+            return None
+        levels = {len(path.relative_to(home).parts) for path in found}
+        return f"{'*' if levels == {2} else '**'}/*{_ending(found)}", _beside(found)
     air = next((name for name in common if name.lower().endswith(".vtu") and name != skins[0]), "{stem}.vtu")
     return f"*/{skins[0]}", air
 

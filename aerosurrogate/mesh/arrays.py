@@ -1,5 +1,10 @@
-"""What the arrays of other people's files are called, whatever their capitals; by our names, the likeliest first."""
+"""What the arrays of other people's files are called; by our names, the likeliest first.
 
+Capitals, a unit in brackets behind the name, and what stands between its words do not count: "Static Pressure [Pa]" is
+`static_pressure`.
+"""
+
+import re
 from collections.abc import Iterable
 
 NAMES: dict[str, tuple[str, ...]] = {
@@ -11,15 +16,17 @@ NAMES: dict[str, tuple[str, ...]] = {
         "wallshearstressmean",
         "wallshearstressmeantrim",
         "tau_w",
+        "tau_wall",
     ),
     "nut": ("nut", "nutmean", "nutmeantrim", "turbulent_viscosity"),
 }
+UNIT = re.compile(r"\s*[\[(][^\])]*[\])]$")
 PRESSURE_COEFFICIENTS = ("cp", "pressure_coefficient", "cpmean")
 
 
 def find_array(arrays: Iterable[str], names: tuple[str, ...]) -> str | None:
     """The array that has one of the names, in the order of the names."""
-    known = {name.lower(): name for name in arrays}
+    known = {re.sub(r"[\s.-]+", "_", UNIT.sub("", name.strip())).lower(): name for name in arrays}
     return next((known[name] for name in names if name in known), None)
 
 

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import contextlib
+import logging
 import mmap
 import re
 import subprocess
@@ -123,12 +124,16 @@ def errors_of_vtk() -> Iterator[list[str]]:
     said: list[str] = []
     before = vtkLogger.GetCurrentVerbosityCutoff()
     vtkLogger.SetStderrVerbosity(vtkLogger.VERBOSITY_OFF)
+    # pyvista's readers log the same again, and logging prints what nobody takes.
+    taker = logging.NullHandler()
+    logging.getLogger().addHandler(taker)
     try:
         with warnings.catch_warnings(), pv.VtkErrorCatcher(send_to_logging=False) as caught:
             warnings.simplefilter("ignore")
             yield said
         said += [str(event.alert).strip()[:200] for event in caught.error_events]
     finally:
+        logging.getLogger().removeHandler(taker)
         vtkLogger.SetStderrVerbosity(before)
 
 

@@ -84,8 +84,11 @@ def recognise(source: Path) -> str:
     for format in FORMATS:
         if reader_of(format).recognises(source):
             return format
+    if source.is_dir() and not any(source.iterdir()):
+        raise InputError("this folder is empty", seen=source, remedy="give one that holds simulations")
     raise InputError(
         "cannot tell what kind of data this is",
         seen=source,
-        remedy=f"name it with --format ({', '.join(FORMATS[1:])})",
+        remedy=f"name it with --format ({', '.join(FORMATS[1:])}); of a folder with mesh files in folders, --explain "
+        "prints the dataset.toml that says where they are",
     )

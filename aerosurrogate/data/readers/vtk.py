@@ -23,7 +23,8 @@ A `dataset.toml` in the folder says what is what; everything in it may be left o
     [splits]
     test = ["car_07", "van_*"]  # the others are for training; without this every fifth case is held out
 
-Cases come in the model's frame (see `aerosurrogate.body`). Values in cells are taken at their centres, values at points
+Cases are called as the files of their skins, or, where these have one name in all folders, as their folders. They come
+in the model's frame (see `aerosurrogate.body`). Values in cells are taken at their centres, values at points
 at the vertices. A pressure that the skin's file lacks comes from the nearest point of the air. Shapes without any array
 whose drag stands in the table (from a wind tunnel, say) teach a model's head alone.
 """
@@ -32,7 +33,7 @@ import csv
 import fnmatch
 import tomllib
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -44,6 +45,7 @@ from scipy.spatial import KDTree
 
 from aerosurrogate.body import Body, set_in_stream
 from aerosurrogate.conditions import DENSITY, VISCOSITY, Conditions, StreamOptions
+from aerosurrogate.console import few
 from aerosurrogate.data.case import Case, field_spec
 from aerosurrogate.data.readers import Batch, Options
 from aerosurrogate.data.readers.meshes import (
@@ -67,7 +69,7 @@ from aerosurrogate.mesh.read import UNITS, likely_units, read_as_it_is, read_sur
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.vtu import VtuFile, worth_streaming
 
-VERSION = 3
+VERSION = 4
 SKINS = (".vtp", ".vtk", ".stl", ".obj", ".ply", ".off", ".vtu")
 SETTINGS = "dataset.toml"
 LOOKED_AT = 8  # skins of a folder whose sizes tell its units
@@ -153,11 +155,9 @@ def recognises(source: Path) -> bool:
 
 def batches(source: Path, options: Options) -> list[Batch]:
     settings, home, skins = settings_of(source), _home(source), _skins(source)
-    stems = [path.stem for path in skins]
+    names = _names(skins, home)
     found = []
-    for path in skins:
-        alone = stems.count(path.stem) == 1
-        name = path.stem if alone else "-".join(path.relative_to(home).with_suffix("").parts)
+    for path, name in zip(skins, names, strict=True):
         air = path.parent / settings.volume.replace("{stem}", path.stem)
         said = [home / file for file in (SETTINGS, settings.table) if file and (home / file).is_file()]
         found.append(Batch((name,), (path, *([air] if air.is_file() and air != path else []), *said)))
@@ -165,7 +165,22 @@ def batches(source: Path, options: Options) -> list[Batch]:
         raise InputError(
             "no skins in this folder", seen=home / (settings.surface or "*"), remedy="name them in surface"
         )
+    if (rows := _table(home, settings)) and rows.keys().isdisjoint(names):
+        raise InputError(
+            "the table of cases names none of them",
+            seen=f"{few(rows, 5)} in {settings.table}",
+            remedy=f"call them as the cases are called: {few(names, 5)}",
+        )
     return found
+
+
+def _names(skins: Sequence[Path], home: Path) -> list[str]:
+    """What the cases are called: as their files, or as their folders where the files' names do not tell them apart."""
+    places = [path.relative_to(home) for path in skins]
+    for named in ([path.stem for path in skins], ["-".join(path.parent.parts) for path in places]):
+        if len(set(named)) == len(named) and all(named):
+            return named
+    return ["-".join(path.with_suffix("").parts) for path in places]
 
 
 def read(batch: Batch, name: str, options: Options) -> Case:
