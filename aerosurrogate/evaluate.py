@@ -198,7 +198,7 @@ def evaluate_case(surrogate: Surrogate, dataset: Dataset, name: str, seed: int =
     result.seconds = time.perf_counter() - start
     known = {field: values for field, values in predicted.items() if field in case.fields}
     answered = HeldOut(case, known, surrogate.times, dataset=str(dataset.folder))
-    if surrogate.sampling.kind == "rows" and surrogate.pattern is not None:
+    if surrogate.sees_meshes:
         states = None  # trust compares what prediction has: drawn points
         if case.cells is not None and case.conditions is not None and case.grid is None:
             states = surrogate.states(_as_predicted(surrogate, case))
@@ -253,8 +253,7 @@ def field_errors(surrogate: Surrogate, case: Case, predicted: dict[str, NDArray]
             continue
         truth = case.fields[name]
         for part, rows in (("volume", ~case.surface), ("surface", case.surface)):
-            # Velocity and turbulent viscosity vanish on the skin: an error relative to them means nothing.
-            if where in ("all", part) and rows.any() and np.abs(truth[rows]).max() > 1e-3 * np.abs(truth).max():
+            if where in ("all", part) and case.lives_at(name, rows):
                 label = f"{name}_{part}" if case.surface.any() else name
                 errors[label] = relative_l2(predicted[name][rows], truth[rows])
     return errors

@@ -198,6 +198,11 @@ class Surrogate:
         return None if self.training_frame is None else self.training_frame.pattern
 
     @property
+    def sees_meshes(self) -> bool:
+        """Whether it was trained on the points of meshes, so that those for a shape alone are drawn as they lie."""
+        return self.sampling.kind == "rows" and self.pattern is not None
+
+    @property
     def dimensions(self) -> int:
         return self.scaling.dimensions
 

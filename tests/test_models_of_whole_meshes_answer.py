@@ -116,6 +116,19 @@ def test_the_cost_of_drawn_points_is_measured_and_on_the_card(airfrans: Path) ->
     assert "p_surface" in surrogate.card["shape alone"]
 
 
+def test_a_run_that_keeps_none_back_has_that_cost_from_its_test_cases(airfrans: Path, tmp_path: Path) -> None:
+    given = [f"data.path={airfrans / 'data'}", "data.validation=0", *TINY]
+    recipe = read_recipe(ROOT / "recipes" / "airfrans.toml", given)
+    train(recipe, tmp_path / "run", device="cpu")
+    surrogate, data = Surrogate.load(tmp_path / "run"), Dataset(airfrans / "data")
+    cost = surrogate.card["shape alone"]
+    figures = evaluate(surrogate, data, data.names("test")).figures
+    assert f"{figures['p_surface_drawn']:.4g}" in cost["p_surface"]
+    assert cost["measured on"] == "2 test cases"
+    assert surrogate.card["validation"] == {}  # they measure that, and nothing else
+    assert surrogate.calibration is None
+
+
 @pytest.mark.parametrize("name", ["naca2412", str(ROOT / "sample_meshes" / "van.stl")])
 def test_centres_of_faces_carry_a_skin_too(name: str) -> None:
     """So that cases with values by face know their body: closed, facing outwards, of the same volume."""

@@ -51,6 +51,15 @@ def test_every_sign_alone_is_enough_and_is_named():
         assert words in verdict.reasons[0]
 
 
+def test_a_few_cases_alone_do_not_say_how_far_off_them_others_lie():
+    """Four cases span three axes and lie on them to round-off, which is no measure of anything."""
+    known = fit(familiar(4), [])
+    verdicts = [judge(known, e) for e in familiar(20)]
+    assert max(verdict.score for verdict in verdicts) < 100
+    assert not any("spans" in reason for verdict in verdicts for reason in verdict.reasons)
+    assert "spans" in " ".join(judge(fit(familiar(40), []), Evidence(RANDOM.normal(size=40), {}, {})).reasons)
+
+
 def test_measures_of_a_ball_and_of_a_box_are_those_of_geometry():
     ball = pv.Icosphere(radius=0.5, nsub=5).compute_normals(cell_normals=True, point_normals=False)
     areas = ball.compute_cell_sizes()["Area"]

@@ -164,6 +164,12 @@ class Case:
             grid=None,
         )
 
+    def lives_at(self, name: str, rows: NDArray[np.bool_]) -> bool:
+        """Whether a field is more than nothing at some of the points (n,): velocity and turbulent viscosity vanish on
+        the skin, where an error relative to them, or a picture, would show round-off."""
+        sizes = np.abs(self.fields[name])
+        return bool(rows.any()) and bool(sizes[rows].max() > 1e-3 * sizes.max())
+
     def whole(self) -> "Case":
         """The case with its mirror image added where only the half y >= 0 is held."""
         if self.symmetry is None:

@@ -27,6 +27,7 @@ class TrainingCases:
     dataset: Dataset
     train: list[str]
     validation: list[str]
+    test: list[str]  # what the recipe keeps back for the finished model; [] where the data have no such split
     scaling: Scaling
 
     @cached_property
@@ -83,7 +84,8 @@ def open_cases(recipe: Recipe, run: Run) -> TrainingCases:
 
     kept = run.own.told(find)
     scaling = Scaling.from_document(json.loads(json.dumps(kept["scaling"])))
-    return TrainingCases(dataset, kept["train"], kept["validation"], scaling)
+    test = [name for name in dataset.manifest.splits.get(data.test, []) if name not in set(kept["train"])]
+    return TrainingCases(dataset, kept["train"], kept["validation"], test, scaling)
 
 
 def _fit(dataset: Dataset, names: list[str], data: Data) -> Scaling:

@@ -38,6 +38,10 @@ def conclude(best: Path, cases: TrainingCases, own: Processes, seconds: float) -
         surrogate = Surrogate.load(path, str(own.device))
     seconds = max(seconds, BRIEF)
     held = _measure(surrogate, cases.dataset, cases.validation, "validate", own, seconds)
+    split, apart = "validation", held
+    if not cases.validation and surrogate.sees_meshes:
+        # None are kept back: the test cases tell what drawn points cost, and nothing else.
+        split, apart = "test", _measure(surrogate, cases.dataset, cases.test, "shapes alone", own, seconds)
     known = Evaluation([])
     if cases.of_bodies and (held.evidence or not cases.validation):
         solved = [name for name in cases.train if cases.dataset.has_fields(name)]
@@ -46,8 +50,8 @@ def conclude(best: Path, cases: TrainingCases, own: Processes, seconds: float) -
     routes = best_routes(held if held.cases else Evaluation(known.cases[:1]))
     if own.first:
         surrogate.card |= {"validation": held.figures, "routes": routes}
-        if cost := cost_of_drawing(held):
-            surrogate.card["shape alone"] = cost
+        if cost := cost_of_drawing(apart):
+            surrogate.card["shape alone"] = cost | {"measured on": f"{len(apart.cases)} {split} cases"}
         if len(known.evidence) > 1:
             surrogate.trust = familiarity.fit(list(known.evidence.values()), list(held.evidence.values()))
             calibrate(surrogate, held, known.only(cases.of_first))

@@ -31,6 +31,7 @@ _LEAST_WIDTHS = {"yaw": 10.0}  # degrees: real cars are not quite the same left 
 _ROUTES = {"routes to cd": 0.05, "routes to cl": 0.05}  # log of a ratio, and a difference
 ENOUGH = 20  # held-out cases for a 95 % quantile
 _AXES = 12  # main axes kept of the features
+_OFF_AXES = "features off axes"
 
 _WORDS = {
     "log10_reynolds": "log10 of the Reynolds number",
@@ -161,14 +162,16 @@ def disagreement(best: Mapping[str, float], integrated: Mapping[str, float]) -> 
 def fit(training: Sequence[Evidence], validation: Sequence[Evidence]) -> Statistics:
     """Statistics for `judge`, as a JSON document; `validation` are held-out cases like the training set's.
 
-    Without any, the training cases stand in for them, and the limit is then too strict rather than too loose.
+    Without any, the training cases stand in for them, and the limit is then too strict rather than too loose; of so
+    few that the main axes hold all of them, none says how far off these another may lie, and that sign is left out.
     """
-    validation = validation or training
+    alone, validation = not validation, validation or training
     features = np.stack([e.features for e in training]).astype(float)
     centre = features.mean(axis=0)
     _, sizes, axes = np.linalg.svd(features - centre, full_matrices=False)
     deviations = sizes / math.sqrt(max(len(features) - 1, 1))
-    kept = min(_AXES, int(np.sum(deviations > 1e-6 * deviations[0])))
+    there = int(np.sum(deviations > 1e-6 * deviations[0]))
+    kept = min(_AXES, there)
     known: Statistics = {
         "ranges": {
             name: [min(values), max(values)] for name, values in _columns([e.conditions | e.shape for e in training])
@@ -185,6 +188,7 @@ def fit(training: Sequence[Evidence], validation: Sequence[Evidence]) -> Statist
     known["units"] = {
         sign: max(room * max(_quantile(values), _quantile(seen[sign])), _least(sign, known))
         for sign, values in held_out.items()
+        if not (alone and kept == there and sign == _OFF_AXES)
     }
     known["limit"] = max(1.0, _quantile([max(score for score, _ in _scores(known, e)) for e in validation]))
     return known
@@ -229,8 +233,10 @@ def _signs(known: Statistics, evidence: Evidence) -> list[tuple[str, float, str]
             seen, least, most = (round(value, 6) for value in (values[name], low, high))
             words = f"{_WORDS.get(name, name)} {seen:.3g}, trained on {least:.3g} to {most:.3g}"
             signs.append((name, excess, words))
-    familiar = "the learned features of the skin are {:.1f} times as far from the training set's as held-out shapes are"
-    signs += zip(("features", "features off axes"), _distances(known, evidence.features), [familiar] * 2, strict=True)
+    far = "the learned features of the skin are {{:.1f}} times as far from {} as held-out shapes are"
+    along, off = _distances(known, evidence.features)
+    signs.append(("features", along, far.format("the training set's")))
+    signs.append((_OFF_AXES, off, far.format("all that the training set spans")))
     for name, middle in known["middles"].items():
         if name in evidence.disagreement:
             words = f"the two routes to {_WORDS.get(name, name)} disagree {{:.1f}} times as much as for held-out shapes"

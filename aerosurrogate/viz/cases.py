@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.tri import Triangulation
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from aerosurrogate.conditions import FlowAxes
 from aerosurrogate.data.case import field_spec
 from aerosurrogate.errors import InputError
 from aerosurrogate.held_out import MOVED, PARTICLES, HeldOut, is_held_out, read_held_out, triangles
+from aerosurrogate.mesh.distance import inside
 from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.viz.planes import cut
 from aerosurrogate.viz.source import Difference, Scale, Source, labelled
 from aerosurrogate.viz.views import colour_bar, new_figure
 from aerosurrogate.writing import write_text
@@ -24,6 +28,8 @@ from aerosurrogate.writing import write_text
 STRIP = 6  # times of a strip
 WORDS = {"U": "speed", "p": "pressure", "nut": "turbulent viscosity", "frames": "vorticity", "mach": "Mach number"}
 FILM = 50  # times of a film at most; of more, every so-manieth
+PLANE = 300  # places along the middle plane of a body
+NEAREST = 8  # points that a place of that plane has its value from
 FAR = 3.0  # a mesh that reaches so many times farther than its middle four fifths is shown there alone
 Floats = NDArray[np.float64]
 
@@ -164,7 +170,7 @@ def shown(held: HeldOut, field: str | None) -> Shown:
 def in_space(view: Shown) -> Difference | None:
     """The skin of a body in space with one value a face, where the case has its faces and the field lives there."""
     case = view.held.case
-    if case.dimensions != 3 or case.cells is None or not np.abs(view.true(0)[case.surface]).any():
+    if case.dimensions != 3 or case.cells is None or not case.lives_at(view.field, case.surface):
         return None
     cells = case.cells.astype(np.int64)
     surface = Surface(case.points.astype(float), cells, name=case.name)
@@ -174,8 +180,9 @@ def in_space(view: Shown) -> Difference | None:
 
     used = surface.select(np.ones(len(cells), bool))
     unit = field_spec(view.field).unit
-    source = Source(case.name, used, FlowAxes.parse(), view.field, unit, on_faces(view.answer(0)))
-    return Difference(source, on_faces(view.true(0)), source)
+    name = f"{case.name}: {view.label}"
+    source = Source(name, used, FlowAxes.parse(), view.field, unit, on_faces(view.answer(0)))
+    return Difference(source, on_faces(view.true(0)), source, called="truth")
 
 
 def figure(view: Shown, kind: str = "error") -> Figure:
@@ -194,12 +201,16 @@ def moment(view: Shown, step: int, kind: str = "error", scales: tuple[Scale, Sca
     scale, apart = scales or view.scales()
     rows = view.rows(step)[: 3 if kind == "error" else 1]
     when = f", time {step + 1} of {view.held.steps}" if view.held.steps > 1 else ""
+    if view.held.case.dimensions == 3 and view.field != PARTICLES:
+        when += "; shown in the middle plane"
     width, height = shape(view.held)
     drawing = new_figure(4.6 * len(rows) + 0.4, min(max(4.6 * height / width, 0.8), 6.0) + 1.5, view.title + when)
     panels = np.atleast_1d(drawing.subplots(1, len(rows)))
     for axes, (words, places, values) in zip(panels, rows, strict=True):
         error = words == "prediction - truth"
         paint(axes, view.held, places, values, apart if error else scale)
+        if words == "prediction":
+            outline(axes, view, step)
         axes.set_title(words, fontsize=10, color="0.35")
     colour_bar(drawing, scale, view.label, list(panels[:2]))
     if len(rows) == 3:
@@ -217,6 +228,8 @@ def _strip(view: Shown) -> Figure:
     for column, step in enumerate(times):
         for axes, (words, places, values) in zip(panels[:, column], view.rows(step), strict=True):
             paint(axes, view.held, places, values, apart if words == "prediction - truth" else scale)
+            if words == "prediction":
+                outline(axes, view, step)
             if column == 0:
                 axes.set_ylabel("error" if words.endswith("- truth") else words, fontsize=10, color="0.35")
         panels[0, column].set_title(f"time {step + 1}", fontsize=10, color="0.35")
@@ -226,14 +239,14 @@ def _strip(view: Shown) -> Figure:
 
 
 def paint(axes: Any, held: HeldOut, places: NDArray, values: Floats, scale: Scale) -> None:
-    """Values (n,) at the places (n, d) of a case, seen along the last axis of space (a body: from its side)."""
+    """Values (n,) at the places (n, d) of a case; of the air around a body in space, those in its middle plane."""
     case = held.case
+    across = 2 if case.dimensions == 3 else 1
     colours = {"cmap": scale.map, "vmin": scale.low, "vmax": scale.high}
-    if case.dimensions == 3:
-        order = np.argsort(-places[:, 1])
-        axes.scatter(places[order, 0], places[order, 2], c=values[order], s=2, **colours)
-    elif PARTICLES in held.predicted:
-        axes.scatter(places[:, 0], places[:, 1], c=values, s=4, **colours)
+    if PARTICLES in held.predicted:
+        axes.scatter(places[:, 0], places[:, across], c=values, s=4, **colours)
+    elif case.dimensions == 3:
+        _paint_plane(axes, held, values, colours)
     elif case.grid is not None:
         x, y = (column.reshape(case.grid) for column in places.T)
         axes.pcolormesh(x, y, values.reshape(case.grid), shading="gouraud", rasterized=True, **colours)
@@ -241,10 +254,38 @@ def paint(axes: Any, held: HeldOut, places: NDArray, values: Floats, scale: Scal
         mesh = Triangulation(places[:, 0].astype(float), places[:, 1].astype(float), triangles(case, places))
         axes.tripcolor(mesh, values, shading="gouraud", rasterized=True, **colours)
     low, high = window(held)
-    across = 2 if case.dimensions == 3 else 1
     axes.set(xlim=(low[0], high[0]), ylim=(low[across], high[across]), aspect="equal", xticks=[], yticks=[])
     for side in axes.spines.values():
         side.set_color("0.8")
+
+
+def _paint_plane(axes: Any, held: HeldOut, values: Floats, colours: dict[str, Any]) -> None:
+    """Values (n,) in the plane through the middle of a body in space, by the nearest points, and its section there."""
+    case, (low, high) = held.case, window(held)
+    skin = case.points[case.surface] if case.surface.any() else case.points
+    middle = 0.5 * float(skin[:, 1].min() + skin[:, 1].max())
+    x = np.linspace(low[0], high[0], PLANE)
+    z = np.linspace(low[2], high[2], max(round(PLANE * (high[2] - low[2]) / (high[0] - low[0])), 2))
+    grid = np.stack(np.broadcast_arrays(x[None], middle, z[:, None]), axis=-1).reshape(-1, 3)
+    gap, near = KDTree(case.points).query(grid, k=min(NEAREST, len(case.points)))
+    weights = 1 / np.maximum(gap, 1e-9 * (high[0] - low[0])) ** 2
+    shown = np.sum(weights * values[near], axis=1) / weights.sum(axis=1)
+    if case.cells is not None:
+        body = Surface(case.points.astype(float), case.cells.astype(np.int64)).select(np.ones(len(case.cells), bool))
+        shown[inside(body, grid)] = np.nan
+        axes.set_facecolor("0.8")
+        section = cut(body.corners - [0.0, middle, 0.0])
+        axes.add_collection(LineCollection(list(section), colors="black", linewidths=0.8, zorder=5))
+    axes.pcolormesh(x, z, shown.reshape(len(z), len(x)), shading="gouraud", rasterized=True, **colours)
+
+
+def outline(axes: Any, view: Shown, step: int) -> None:
+    """The rim of where a mesh has truly moved to, beside where a prediction moves it."""
+    grid, field = view.held.case.grid, view.field
+    if field in MOVED and grid is not None and len(grid) == 2:
+        x = view.held.places(view.held.true(field, step), field).reshape(*grid, -1)
+        rim = np.concatenate([x[:, 0], x[-1], x[::-1, -1], x[0, ::-1]])
+        axes.plot(rim[:, 0], rim[:, 1], color="0.55", linewidth=0.8)
 
 
 def window(held: HeldOut) -> tuple[Floats, Floats]:

@@ -49,7 +49,7 @@ def error(compared: Difference) -> str:
     if predicted.surface.dimension == 2:
         curves = [("prediction", predicted.values), ("reference", compared.true)]
         return document([_curves_figure(curves, predicted, predicted.label)], title)
-    choices = {"prediction": predicted.values, "reference": compared.true, "difference": compared.error}
+    choices = {"prediction": predicted.values, compared.called: compared.true, "difference": compared.error}
     return document([_switched(predicted, choices, predicted.label)], title)
 
 

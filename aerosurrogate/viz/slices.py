@@ -107,7 +107,7 @@ def case_figure(held: HeldOut, layer: int | None = None) -> Figure:
         most = float(values[seen].max())
         paint(axes, held, last_places(held), values / most, scale)
         axes.set_title(f"{name} (up to {most:.2f})", fontsize=9)
-    colour_bar(drawing, scale, "slice weight over its largest", list(panels))
+    colour_bar(drawing, scale, "slice weight over its largest", list(panels), whole=True)
     return drawing
 
 
@@ -138,5 +138,5 @@ def _on_body(source: Source, shown: Sequence[tuple[str, Floats]], title: str) ->
     images = render([Shot.of(surface.corners, colours, "front", source.axes, WIDE) for colours in shades])
     for axes, image, (name, values) in zip(panels, images, shown, strict=False):
         picture(axes, image, f"{name} (up to {values.max():.2f})")
-    colour_bar(drawing, scale, "slice weight over its largest on the skin", list(panels))
+    colour_bar(drawing, scale, "slice weight over its largest on the skin", list(panels), whole=True)
     return drawing

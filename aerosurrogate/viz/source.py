@@ -173,6 +173,7 @@ class Difference:
     predicted: Source
     true: Floats  # (m,) the reference's values at the prediction's cells
     reference: Source
+    called: str = "reference"  # what it is compared with
 
     @property
     def error(self) -> Floats:

@@ -52,11 +52,13 @@ def new_figure(width: float, height: float, title: str) -> Figure:
     return figure
 
 
-def colour_bar(figure: Any, scale: Scale, label: str, where: Any, *, horizontal: bool = True) -> None:
-    """A bar of its own space: beside or below the axes `where`, never over them."""
+def colour_bar(
+    figure: Any, scale: Scale, label: str, where: Any, *, horizontal: bool = True, whole: bool = False
+) -> None:
+    """A bar of its own space: beside or below the axes `where`, never over them; `whole` where no value lies beyond."""
     shades = ScalarMappable(Normalize(scale.low, scale.high), scale.map)
     place = {"location": "bottom", "aspect": 45, "shrink": 0.7} if horizontal else {"location": "right", "shrink": 0.85}
-    beyond = "max" if scale.low == 0 else "both"
+    beyond = "neither" if whole else "max" if scale.low == 0 else "both"
     bar = figure.colorbar(shades, ax=where, label=label, extend=beyond, pad=0.02, **place)
     if horizontal and len(where) <= 2:  # of a narrow one the numbers would run into each other
         bar.ax.locator_params(nbins=4)
@@ -149,8 +151,8 @@ def _body_error(compared: Difference) -> Figure:
     scale, apart = Scale.over(predicted.values, compared.true), Scale.over(compared.error, signed=True)
     columns = [
         ("prediction", predicted.values, scale),
-        ("reference", compared.true, scale),
-        ("prediction - reference", compared.error, apart),
+        (compared.called, compared.true, scale),
+        (f"prediction - {compared.called}", compared.error, apart),
     ]
     shots = [_skin_shot(predicted, s, view, WIDE, values) for view in ("front", "rear") for _, values, s in columns]
     images = render(shots)
