@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aerosurrogate import console
+from aerosurrogate import console, forces
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.sampling import Sampling, drawn
 from aerosurrogate.data.scaling import Places
@@ -35,7 +35,7 @@ from aerosurrogate.trust.intervals import Sample
 from aerosurrogate.writing import replacing, write_json
 
 SMALLEST_LIFT = 0.1
-ROUTES = ("head", "integrated")
+ROUTES = ("head", "integrated", "both")
 DRAWN = "drawn"
 EVIDENCE = 5  # cases that can speak for a head against integration
 
@@ -273,7 +273,7 @@ def known_coefficients(case: Case) -> dict[str, float]:
 def coefficients_by_route(
     surrogate: Surrogate, case: Case, predicted: dict[str, NDArray], states: States | None
 ) -> dict[str, dict[str, float]]:
-    """Predicted cd and cl, by the head and integrated over the skin, of those whose truth is known."""
+    """Predicted cd and cl, by the head, integrated over the skin and between the two, of those whose truth is known."""
     known, answers = known_coefficients(case), dict[str, dict[str, float]]()
     if not known or case.silhouette is None:
         return answers
@@ -281,6 +281,8 @@ def coefficients_by_route(
         answers["head"] = {f"c{key[0]}": value / case.reference["area"] for key, value in areas.items()}
     if (found := case.coefficients(predicted)) is not None:
         answers["integrated"] = {"cd": found.cd, "cl": found.cl}
+    if len(answers) == 2:
+        answers["both"] = forces.between(answers["head"], answers["integrated"])
     return {route: {key: values[key] for key in values if key in known} for route, values in answers.items()}
 
 
@@ -291,7 +293,9 @@ def _evidence(
     if features is None or case.conditions is None or case.normals is None or case.areas is None:
         return None
     stream, skin, ratio = case.conditions, case.surface, result.area_over_silhouette
-    head, whole = ({key: value * ratio for key, value in result.answers.get(route, {}).items()} for route in ROUTES)
+    head, whole = (
+        {key: value * ratio for key, value in result.answers.get(route, {}).items()} for route in ("head", "integrated")
+    )
     return familiarity.evidence(
         features, stream.reynolds, stream, case.points[skin], case.normals[skin], case.areas[skin], head, whole
     )
@@ -301,12 +305,11 @@ def _bounds(surrogate: Surrogate, evidence: familiarity.Evidence, result: CaseRe
     """The 90 % intervals of cd and cl."""
     assert surrogate.trust is not None
     assert surrogate.calibration is not None
-    routes, others = surrogate.card["routes"], {"head": "integrated", "integrated": "head"}
-    best = {key: result.answers.get(route, {}).get(key, np.nan) for key, route in routes.items()}
-    other = {key: result.answers.get(others[route], {}).get(key, best[key]) for key, route in routes.items()}
+    by_route = {route: result.answers.get(route, {}) for route in ROUTES}
+    best = {key: by_route[route].get(key, np.nan) for key, route in surrogate.card["routes"].items()}
     verdict = familiarity.judge(surrogate.trust, evidence)
     found = intervals.uncertainty(surrogate.calibration, surrogate.trust, evidence, verdict.score)
-    return intervals.bounds(found, best, other, verdict.mark, 1 / result.area_over_silhouette)
+    return intervals.bounds(found, best, list(by_route.values()), verdict.mark, 1 / result.area_over_silhouette)
 
 
 def calibrate(
@@ -398,23 +401,25 @@ def _summarise_intervals(result: Evaluation, coefficient: str) -> None:
 
 
 def best_routes(result: Evaluation) -> dict[str, str]:
-    """For cd and cl the route to take: the head, unless integration is better on these cases beyond chance.
+    """For cd and cl the route to take: between head and integration, unless one of them is better alone on these cases
+    beyond chance.
 
-    The head stands before integration because it hardly depends on how a skin is cut into faces. Beyond chance is more
-    than the standard error of the mean difference. A head that has seen few shapes may know them by heart, and fewer
-    than `EVIDENCE` cases cannot show that it does not: then it is integration, which has physics to hold on to.
+    Head and integration err in ways of their own, so that their middle errs less than either where they are about as
+    good; and it holds further from the cases that are at hand here. Beyond chance is more than the standard error of
+    the mean difference. A head that has seen few shapes may know them by heart, and fewer than `EVIDENCE` cases cannot
+    show that it does not: then it is integration, which has physics to hold on to.
     """
     routes: dict[str, str] = {}
     for coefficient in ("cd", "cl"):
         by_route = {route: [case.pair(coefficient, route) for case in result.cases] for route in ROUTES}
-        offered = [route for route, pairs in by_route.items() if any(pairs)]
+        offered = [route for route in ("integrated", "head") if any(by_route[route])]
         known = [pairs for pairs in zip(*by_route.values(), strict=True) if None not in pairs]
         if len(offered) < 2 or len(known) < EVIDENCE:
-            routes |= {coefficient: offered[-1]} if offered else {}
+            routes |= {coefficient: offered[0]} if offered else {}
             continue
         errors = [[abs(intervals.error(coefficient, pair[1], pair[0])) for pair in pairs if pair] for pairs in known]
-        head, integrated = np.array(errors).T
-        gain = head - integrated
-        better = gain.mean() > gain.std(ddof=1) / len(gain) ** 0.5
-        routes[coefficient] = "integrated" if better else "head"
+        of = dict(zip(ROUTES, np.array(errors).T, strict=True))
+        gains = {route: of["both"] - of[route] for route in offered}
+        better = [route for route, gain in gains.items() if gain.mean() > gain.std(ddof=1) / len(gain) ** 0.5]
+        routes[coefficient] = min(better, key=lambda route: float(of[route].mean()), default="both")
     return routes

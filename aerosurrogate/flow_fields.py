@@ -90,7 +90,7 @@ class Row(TypedDict):
     density: float  # kg/m3
     viscosity: float  # m2/s
     reynolds: float
-    route: dict[str, str]  # cd, cl -> head | integrated
+    route: dict[str, str]  # cd, cl -> head | integrated | both
     model: str | None
     trust: Mark | None
     reasons: list[str]  # why not inside
@@ -145,7 +145,7 @@ class FlowFields:
     skin: Arrays
     around: tuple[Region, ...] = ()
     direct: dict[str, float] = field(default_factory=dict)  # drag, lift
-    route: dict[str, str] = field(default_factory=dict)  # cd, cl -> head | integrated
+    route: dict[str, str] = field(default_factory=dict)  # cd, cl -> head | integrated | both
     verdict: Verdict | None = None
     uncertainty: Uncertainty | None = None  # where a model answered that knows its errors
     model: str | None = None
@@ -226,15 +226,18 @@ class FlowFields:
         square, words = body.reference_area(area)
         whole = forces.coefficients(self.forces, body.wind_axes(stream), stream, square)
         direct = {"cd": self.direct.get("drag"), "cl": self.direct.get("lift")}
-        head = {key: f / square for key, f in direct.items() if f is not None and self.route.get(key) == "head"}
-        cd, cl = head.get("cd", whole.cd), head.get("cl", whole.cl)
+        by_route = {"integrated": {"cd": whole.cd, "cl": whole.cl}}
+        by_route["head"] = {key: force / square for key, force in direct.items() if force is not None}
+        by_route["both"] = forces.between(by_route["head"], by_route["integrated"])
+        route = {key: self.route.get(key, "integrated") for key in direct}
+        route = {key: name if key in by_route[name] else "integrated" for key, name in route.items()}
+        best = {key: by_route[name][key] for key, name in route.items()}
+        cd, cl = best["cd"], best["cl"]
         tip = whole.cm / WHEELBASE  # what a nose-up moment takes from the rear axle and adds to the front one
         on_ground = body.dimension == 3 and stream.ground
         pressure = stream.dynamic_pressure * square
         mark = None if self.verdict is None else self.verdict.mark
-        best, other = {"cd": cd, "cl": cl}, {"cd": whole.cd, "cl": whole.cl}
-        other |= {key: f / square for key, f in direct.items() if f is not None and key not in head}
-        within = intervals.bounds(self.uncertainty, best, other, mark, body.silhouette / square)
+        within = intervals.bounds(self.uncertainty, best, list(by_route.values()), mark, body.silhouette / square)
         return {
             "name": body.name,
             "file": body.file,
@@ -279,7 +282,7 @@ class FlowFields:
             "density": stream.density,
             "viscosity": stream.viscosity,
             "reynolds": stream.reynolds,
-            "route": {key: "head" if key in head else "integrated" for key in direct},
+            "route": route,
             "model": self.model,
             "trust": mark,
             "reasons": [] if self.verdict is None else list(self.verdict.reasons),

@@ -12,6 +12,7 @@ subset of the force: integrate over all of them.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,6 +96,19 @@ def coefficients(forces: Forces, axes: FlowAxes, conditions: Conditions, area: f
         drag=float(total @ axes.flow),
         lift=float(total @ axes.up),
     )
+
+
+def between(head: Mapping[str, float], integrated: Mapping[str, float]) -> dict[str, float]:
+    """Halfway between two estimates of `cd` and `cl`: the mean of lifts, and of the logs of drags.
+
+    An integral that is no drag at all, as the small difference of large pressures on a thin section may come out, says
+    nothing, and the head stands alone.
+    """
+    found = {"cl": (head["cl"] + integrated["cl"]) / 2} if "cl" in head and "cl" in integrated else {}
+    if "cd" in head and "cd" in integrated:
+        drags = head["cd"], integrated["cd"]
+        found["cd"] = math.sqrt(drags[0] * drags[1]) if min(drags) > 0 else drags[0]
+    return found
 
 
 def silhouette_area(

@@ -76,7 +76,7 @@ Card = TypedDict(
         "data": TrainedOn,
         "paper": dict[str, float],  # figures to compare with
         "validation": dict[str, float],  # figures by the names of `evaluate`
-        "routes": dict[str, str],  # to cd and cl: head or integrated
+        "routes": dict[str, str],  # to cd and cl: head, integrated or both
         "shape alone": dict[str, str],  # what it costs to draw points for a shape, in words
         "recipe": str,
         "test": dict[str, float],

@@ -21,6 +21,7 @@ from aerosurrogate.evaluate import (
     evaluate,
     relative_l2,
 )
+from aerosurrogate.forces import between
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.surrogate import Surrogate, read_header
 from aerosurrogate.training.loop import train
@@ -146,18 +147,25 @@ def test_tables_are_written(surrogate: Surrogate, dataset: Dataset, tmp_path: Pa
     assert result.intervals["rho_L_head"][0] <= result.figures["rho_L_head"] <= 1
 
 
-def test_integration_is_preferred_where_it_is_better_beyond_chance() -> None:
+def test_one_route_alone_is_preferred_where_it_is_better_beyond_chance() -> None:
     def routes(head: list[float], integrated: list[float]) -> dict[str, str]:
         answers = [
-            {"head": {"cd": 0.3 + h}, "integrated": {"cd": 0.3 - i}} for h, i in zip(head, integrated, strict=True)
+            {"head": {"cd": 0.3 + h}, "integrated": {"cd": 0.3 + i}} for h, i in zip(head, integrated, strict=True)
         ]
+        answers = [each | {"both": between(each["head"], each["integrated"])} for each in answers]
         return best_routes(Evaluation([CaseResult("", truth={"cd": 0.3}, answers=each) for each in answers]))
 
-    even, odd = [0.02, 0.03, 0.02, 0.03, 0.02], [0.01, 0.01, 0.02, 0.01, 0.01]
-    assert routes(even, odd) == {"cd": "integrated"}
-    assert routes(odd, even) == {"cd": "head"}
-    assert routes([0.1, 0.0, 0.0, 0.0, 0.0], [0.02, 0.02, 0.01, 0.01, 0.01]) == {"cd": "head"}  # by one case alone
-    assert routes(odd[:-1], even[:-1]) == {"cd": "integrated"}  # too few to speak for the head
+    large, small = [0.04, 0.03, 0.04, 0.03, 0.04], [0.01, 0.01, 0.02, 0.01, 0.01]
+    assert routes(large, small) == {"cd": "integrated"}
+    assert routes(small, large) == {"cd": "head"}
+    assert routes(large, [-error for error in large]) == {"cd": "both"}  # they err to either side
+    assert routes([0.15, 0.01, 0.01, 0.01, 0.01], [0.02, 0.02, 0.01, 0.01, 0.01]) == {"cd": "both"}  # by one case alone
+    assert routes(small[:-1], large[:-1]) == {"cd": "integrated"}  # too few to speak for the head
+
+
+def test_halfway_between_two_routes() -> None:
+    assert between({"cd": 0.2, "cl": 0.1}, {"cd": 0.8, "cl": 0.3}) == pytest.approx({"cd": 0.4, "cl": 0.2})
+    assert between({"cd": 0.2}, {"cd": -0.1, "cl": 0.3}) == {"cd": 0.2}  # no drag by integration, no lift by the head
 
 
 def test_a_run_becomes_a_shipped_model_with_a_card(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

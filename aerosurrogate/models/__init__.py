@@ -73,7 +73,7 @@ def _between(limits: list[float] | None, text: str) -> str:
 
 def _accuracy(figures: dict[str, float]) -> str:
     """The figures that decide: rank correlation and error of drag, by the better route."""
-    ranks = {route: figures.get(f"rho_D_{route}") for route in ("head", "integrated")}
+    ranks = {route: figures.get(f"rho_D_{route}") for route in ("head", "integrated", "both")}
     known = {route: rho for route, rho in ranks.items() if rho is not None}
     if not known:
         return "-"

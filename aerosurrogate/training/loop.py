@@ -53,7 +53,7 @@ class Reached(TypedDict):
     steps: int
     seconds: float
     validation: dict[str, float]  # figures by the names of `evaluate`
-    routes: dict[str, str]  # to cd and cl: head or integrated
+    routes: dict[str, str]  # to cd and cl: head, integrated or both
 
 
 def train(recipe: Recipe, out: Path | None = None, *, resume: bool = False, device: str = "auto") -> Reached:
@@ -206,7 +206,8 @@ class Trainer:
         self.model.train()
         seen, when = self._seen(batch)
         if not self.compiled:
-            for line in compile_where_it_pays(self.objective, seen, when, self._precision):
+            most = len(seen.there) * max(seen.there.shape[1], *self.batches.sizes, 0)
+            for line in compile_where_it_pays(self.objective, seen, when, self._precision, most):
                 self.run.log({"event": line})
             self.compiled = True
         torch.manual_seed(t.seed * 1_000_003 + self.step)  # what is random in a step (dropout) depends on nothing else

@@ -199,11 +199,15 @@ def uncertainty(
 
 
 def bounds(
-    found: Uncertainty | None, best: Mapping[str, float], other: Mapping[str, float], mark: str | None, lift: float
+    found: Uncertainty | None,
+    best: Mapping[str, float],
+    routes: Sequence[Mapping[str, float]],
+    mark: str | None,
+    lift: float,
 ) -> dict[str, float | None]:
     """`cd_low`, `cd_high`, `cl_low`, `cl_high` around the best estimate; None where nothing can be said.
 
-    Beyond `inside` the other route may be the better one, and the interval is that around both. `lift` is the
+    Beyond `inside` any of the routes may be the better one, and the interval is that around all. `lift` is the
     silhouette over the reference area.
     """
     if found is None or (mark == "outside" and DEVIATIONS * found.cd.deviation > LARGEST):
@@ -211,8 +215,8 @@ def bounds(
     factor, half = math.exp(DEVIATIONS * found.cd.deviation), DEVIATIONS * found.cl.deviation * lift
     drags, lifts = [best["cd"]], [best["cl"]]
     if mark != "inside":
-        drags.append(other["cd"])
-        lifts.append(other["cl"])
+        drags += [route["cd"] for route in routes if "cd" in route]
+        lifts += [route["cl"] for route in routes if "cl" in route]
     return {
         "cd_low": max(min(drags), 0.0) / factor,
         "cd_high": max(*drags, 0.0) * factor,
