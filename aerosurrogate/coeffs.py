@@ -1,8 +1,8 @@
 """Forces, coefficients and a ranking, one row a design.
 
 Formulas and signs are in forces.py, what a file's pressure means in pressure_files.py. `cd` and `cl` are the best
-estimate: a model's head, the integral over the skin, or halfway between, as its card names it; `cd_integrated` and `cl_integrated`
-always stand beside them. Files without a model behind them are integrated.
+estimate: a model's head, the integral over the skin, or halfway between, as its card says; `cd_integrated` and
+`cl_integrated` always stand beside them. Files without a model behind them are integrated.
 """
 
 import csv
