@@ -1,5 +1,6 @@
 """What a recipe says of a step is done: clipping, the schedule's end, the head, seeds of dropout, the best so far."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,13 @@ def test_validation_chooses_between_the_last_and_the_averaged_weights(data, tmp_
     kept = Surrogate.load(tmp_path / "run" / "best.safetensors", "cpu").model
     pairs = zip(kept.parameters(), one.weights[other].parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_points_a_second_are_those_of_the_steps_that_a_line_stands_for(data, tmp_path):
+    """Lines of a short run are one step each; at a validation the step before it and its own are told at once."""
+    one = trainer(data, tmp_path / "run", "training.validate_every=3")
+    one.run_steps()
+    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    rates = [line["points_per_second"] for line in lines if "points_per_second" in line]
+    assert len(rates) == one.steps
+    assert max(rates) < 100 * sorted(rates)[len(rates) // 2]

@@ -29,4 +29,6 @@ class Launched:
     step: int  # counted from 1
     rate: float  # learning rate
     cases: list[str]
+    points: int  # of all processes
+    seconds: float  # of the run when it was launched
     figures: Arriving  # loss, norm of the gradient

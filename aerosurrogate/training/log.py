@@ -2,7 +2,6 @@
 
 import math
 import statistics
-import time
 
 from aerosurrogate.errors import InputError
 from aerosurrogate.training.batches import Batches
@@ -13,28 +12,28 @@ from aerosurrogate.training.run import Run
 class Log:
     """Takes the figures of steps as they arrive; every so many steps a line with their mean."""
 
-    def __init__(self, run: Run, batches: Batches, every: int) -> None:
+    def __init__(self, run: Run, batches: Batches, every: int, seconds: float) -> None:
         self.run, self.batches, self.every = run, batches, every
-        self.points, self.seconds = 0, 0.0  # trained on since the last line; of the run
         self.figures: dict[str, str] = {}  # for the progress bar
         self._losses: list[float] = []
-        self._since = time.monotonic()
+        self._points, self._since = 0, seconds  # trained on since the last line, which was then
 
     def take(self, done: Launched) -> None:
         loss, norm = done.figures.read()
         if not (math.isfinite(loss) and math.isfinite(norm)):
             self._stop(done, "loss" if not math.isfinite(loss) else "gradient")
         self._losses.append(loss)
+        self._points += done.points
         self.figures |= {"loss": f"{loss:.4g}", "lr": f"{done.rate:.2g}"}
         if done.step % self.every == 0:
-            rate = self.points / max(time.monotonic() - self._since, 1e-9)
+            rate = self._points / max(done.seconds - self._since, 1e-9)
             line = {"loss": statistics.fmean(self._losses), "points_per_second": round(rate)}
             self.run.log(self._place(done) | line)
             self.figures["points/s"] = f"{rate:.3g}"
-            self._losses, self.points, self._since = [], 0, time.monotonic()
+            self._losses, self._points, self._since = [], 0, done.seconds
 
     def _place(self, done: Launched) -> dict[str, float]:
-        return self.batches.place(done.step) | {"seconds": round(self.seconds, 2), "learning_rate": done.rate}
+        return self.batches.place(done.step) | {"seconds": round(done.seconds, 2), "learning_rate": done.rate}
 
     def _stop(self, done: Launched, what: str) -> None:
         self.run.log(self._place(done) | {"event": f"{what} not finite", "cases": done.cases})

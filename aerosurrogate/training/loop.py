@@ -145,18 +145,17 @@ class Trainer:
         """All steps that are left, with checkpoints, validations, log and progress."""
         t, under_way = self.recipe.training, None
         start, saved = time.monotonic() - self.seconds, time.monotonic()
-        every, log = self._validation_steps(), Log(self.run, self.batches, max(self.steps // LOGGED, 1))
+        every, log = self._validation_steps(), Log(self.run, self.batches, max(self.steps // LOGGED, 1), self.seconds)
         if self.owed:
             self._validate()
         with self._stoppable(), console.progress(f"train {self.recipe.name}", self.steps, self.step) as advance:
             team = self.team.number, self.team.teams
             for batch in self.batches.ahead(self.step, self.steps, *team, feeders(self.own.device)):
-                launched = self._update(batch)
+                launched = self._update(batch, start)
                 self.step += 1
                 if under_way is not None:
                     log.take(under_way)
-                under_way, log.seconds = launched, time.monotonic() - start
-                log.points += batch.there.numel() * self.team.size
+                under_way = launched
                 last = self.step == self.steps
                 due, late = self.step % every == 0, time.monotonic() - saved > t.checkpoint_seconds
                 if due or late or last or self.stopped:
@@ -200,8 +199,8 @@ class Trainer:
     def rate(self) -> float:
         return self.optimiser.param_groups[0]["lr"]
 
-    def _update(self, batch: Batch) -> Launched:
-        """Launch one step of the optimiser, without waiting for it."""
+    def _update(self, batch: Batch, start: float = 0.0) -> Launched:
+        """Launch one step of the optimiser, without waiting for it; the run began at `start`, s."""
         t = self.recipe.training
         self.model.train()
         seen, when = self._seen(batch)
@@ -222,7 +221,9 @@ class Trainer:
         if (average := self.weights.get("averaged")) is not None:
             mix = get_ema_multi_avg_fn(warm_decay(t.ema, self.step))
             mix(list(average.parameters()), list(self.model.parameters()), None)
-        return Launched(self.step + 1, rate, batch.names, Arriving(torch.stack([loss.detach(), norm])))
+        figures = Arriving(torch.stack([loss.detach(), norm]))
+        points = batch.there.numel() * self.team.size
+        return Launched(self.step + 1, rate, batch.names, points, time.monotonic() - start, figures)
 
     def _seen(self, batch: Batch) -> tuple[Batch, Tensor | None]:
         """What the objective is given of a batch: on its device, at one time."""
