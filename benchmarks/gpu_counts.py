@@ -3,6 +3,7 @@
     python benchmarks/gpu_counts.py                     some minutes on one core; no GPU
     python benchmarks/gpu_counts.py --points 65536 --channels 128 --slices 64
     python benchmarks/gpu_counts.py --only ours         the others stay as they were counted
+    python benchmarks/gpu_counts.py --by-tiles 4194304  what is alive at once in an eager step on so many points
 
 A step (forward and backward pass, bfloat16 autocast by CUDA's rules) runs on fake tensors, which have shapes and no
 contents: any size is counted in no memory. Eager: each operation that is not a view counts as one launch and moves its
@@ -20,6 +21,7 @@ import argparse
 import copy
 import json
 import types
+import weakref
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -42,7 +44,8 @@ from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
 from aerosurrogate.model import folding, gradients, precision
 from aerosurrogate.model.authors import from_authors
-from aerosurrogate.training.compiled import compiling_with
+from aerosurrogate.model.tiles import TILE_OF_A_CARD
+from aerosurrogate.training.compiled import cut_by
 
 Build = Callable[[Size], nn.Module]
 RESULTS = Path(__file__).parent / "results"
@@ -114,10 +117,46 @@ class Moved(TorchDispatchMode):
         return result
 
 
+class Alive(TorchDispatchMode):
+    """Bytes that are alive at once, at most, of what comes to life meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now, self.peak = 0, 0
+        self.known: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
+
+    def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        result = function(*arguments, **(keywords or {}))
+        for tensor in tree_flatten(result)[0]:
+            if isinstance(tensor, Tensor) and (storage := tensor.untyped_storage()) not in self.known:
+                self.known.add(storage)
+                self._change(storage.nbytes())
+                weakref.finalize(storage, self._change, -storage.nbytes())
+        return result
+
+    def _change(self, count: int) -> None:
+        self.now += count
+        self.peak = max(self.peak, self.now)
+
+
+def alive_by_tiles(size: Size) -> int:
+    """Bytes alive at once in a step as it runs on a card where it is not compiled: in tiles, computed again."""
+    real = from_authors(size.textbook().state_dict())
+    real.tile, real.recompute = TILE_OF_A_CARD, "tiles"
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        model, x = faked(real, mode), torch.empty(1, size.N, 7)
+        with Alive() as alive:
+            with CudaAutocast(), torch.autocast("cpu", torch.bfloat16):
+                loss = model(x).float().square().mean()
+            loss.backward()
+    return alive.peak
+
+
 def fake_step(build: Build, size: Size) -> Counts:
     """A step of a model in eager mode."""
+    cut_by(1.0)
     real = build(size)
-    with compiling_with(1.0), FakeTensorMode(allow_non_fake_inputs=True) as mode:
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         model = faked(real, mode)
         x = torch.empty(1, size.N, 7)
         inputs = {id(p.untyped_storage()) for p in model.parameters()}
@@ -174,7 +213,8 @@ def compiled_step(build: Build, size: Size, budget: float) -> Counts:
 
     partition = partial(min_cut_rematerialization_partition, compiler="inductor")
     decompositions = select_decomp_table() if torch.version.cuda else None
-    with compiling_with(budget), FakeTensorMode(allow_non_fake_inputs=True) as mode:
+    cut_by(budget)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         weights = [mode.from_tensor(w.detach()).requires_grad_() for w in real.parameters()]
         halves = {"fw_compiler": keep, "bw_compiler": half}
         step = aot_function(loss, partition_fn=partition, decompositions=decompositions, **halves)
@@ -248,13 +288,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+")
     parser.add_argument("--budgets", nargs="+", type=float, default=BUDGETS)
+    parser.add_argument("--by-tiles", type=int, metavar="POINTS")
     for name, value in {"points": 32_768, "channels": 256, "slices": 32, "mlp-ratio": 2, "layers": 8}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
-    only, budgets = options.__dict__.pop("only"), options.__dict__.pop("budgets")
+    only, budgets, by_tiles = (options.__dict__.pop(name) for name in ("only", "budgets", "by_tiles"))
     precision.sums_in_float32 = lambda device: True  # as CUDA gives them
     folding.unit = gradients.unit = lambda x: None  # and as it takes norms
-    sizes = [Size(options.points, options.channels, options.slices, options.mlp_ratio, layers=k) for k in (1, 2)]
+    shape = options.channels, options.slices, options.mlp_ratio
+    if by_tiles:
+        each = alive_by_tiles(Size(by_tiles, *shape, layers=options.layers)) / by_tiles
+        print(f"{each:,.0f} bytes a point are alive at once in an eager step on {by_tiles:,}")
+        return
+    sizes = [Size(options.points, *shape, layers=k) for k in (1, 2)]
 
     def ours(size: Size, recompute: str = "none", fused: bool = False, mlps: bool = False) -> nn.Module:
         model = from_authors(size.textbook().state_dict())

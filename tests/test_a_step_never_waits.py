@@ -2,22 +2,28 @@
 
 import contextlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+import torch._functorch.config as functorch
+from functorch.compile import default_partition, nop
 from joukowski import joukowski_set
 from torch import Tensor
+from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from aerosurrogate.devices import feeders
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.training import compiled, loop
 from aerosurrogate.training.batches import few_sizes
 from aerosurrogate.training.cases import open_cases
-from aerosurrogate.training.compiled import LEAST, activation_budget, agrees
+from aerosurrogate.training.compiled import LEAST, activation_budget, compile_where_it_pays, cut_by, fastest
 from aerosurrogate.training.distribution import processes
 from aerosurrogate.training.loop import Trainer
+from aerosurrogate.training.objective import Objective
 from aerosurrogate.training.run import Run
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "naca_rans.toml"
@@ -68,7 +74,8 @@ def test_nothing_is_read_from_the_device(trainer: Trainer) -> None:
 def test_model_and_objective_are_one_graph_that_serves_every_batch(trainer: Trainer) -> None:
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    assert agrees(trainer.objective, *trainer._seen(trainer.batches.make(0)), trainer._precision, backend="aot_eager")
+    seen = trainer._seen(trainer.batches.make(0))
+    assert fastest(trainer.objective, *seen, trainer._precision, (), backend="aot_eager") == ""
     trainer.objective(*trainer._seen(trainer.batches.make(2)))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
     trainer.objective._compiled_call_impl = None
@@ -85,7 +92,7 @@ def test_a_compiler_that_fails_or_errs_is_left_aside(trainer: Trainer) -> None:
     plain = trainer.objective(*seen)["loss"]
     for backend in (fails, errs):
         torch._dynamo.reset()
-        assert not agrees(trainer.objective, *seen, trainer._precision, backend=backend)
+        assert fastest(trainer.objective, *seen, trainer._precision, (), backend=backend) is None
         assert trainer.objective(*seen)["loss"].equal(plain)
 
 
@@ -141,16 +148,52 @@ def test_what_is_kept_follows_from_the_free_memory(trainer: Trainer) -> None:
     assert activation_budget(2**40, trainer.objective, 80 * gigabyte) == LEAST
 
 
+def test_every_size_is_cut_by_the_budget_of_the_largest(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of another size is compiled when it first comes, long after the first step."""
+    budgets: list[float] = []
+
+    def cut(*given: object, **named: object) -> object:
+        budgets.append(functorch.activation_memory_budget)
+        return default_partition(*given, **named)  # type: ignore[arg-type]
+
+    backend = aot_autograd(fw_compiler=nop, bw_compiler=nop, partition_fn=cut)
+    monkeypatch.setattr(compiled, "compiles_well", lambda device: True)
+    monkeypatch.setattr(compiled, "free_memory", lambda device: 2.0**30)
+    monkeypatch.setattr(trainer.objective, "compile", partial(compile_with, trainer.objective, backend))
+    monkeypatch.setattr(trainer.objective, "_compiled_call_impl", None)
+    torch._dynamo.reset()
+    first, later = (trainer.batches.make(step) for step in (0, 1))
+    most = 10**6
+    compile_where_it_pays(trainer.objective, *trainer._seen(first), trainer._precision, most)
+    trainer.objective(*trainer._seen(later.at_rows(torch.arange(80))))["loss"].backward()
+    trainer.objective.zero_grad()
+    known = activation_budget(most, trainer.objective, 2.0**30)
+    assert LEAST < known < 1
+    assert budgets == [known, known]
+    cut_by(1.0)
+
+
+def test_what_a_product_costs_is_known_whatever_its_precision() -> None:
+    """Where less is kept than could be, torch weighs memory against operations; it does not know these."""
+    cut_by(1.0)
+    a, b = torch.empty(2, 3, 4), torch.empty(2, 4, 5)
+    assert flop_registry[torch.ops.aten.bmm](a, b, torch.float32, out_val=a @ b) == 2 * 2 * 3 * 4 * 5
+
+
+def compile_with(objective: Objective, backend: object, *, mode: str, **options: object) -> None:
+    """As on a GPU, but for what is made of the graph."""
+    torch.nn.Module.compile(objective, backend=backend, **options)
+
+
 def test_what_was_chosen_is_said_and_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer, said = made(tmp_path, "cpu"), list[str]()
     monkeypatch.setattr(compiled.console, "note", said.append)
     monkeypatch.setattr(compiled, "compiles_well", lambda device: True)
-    monkeypatch.setattr(compiled, "agrees", lambda *_, **__: True)
-    monkeypatch.setattr(compiled, "fuses", lambda *_: ["MLPs"])
+    monkeypatch.setattr(compiled, "fastest", lambda *_, **__: "slicing and deslicing")
     for step in range(2):
         trainer._update(trainer.batches.make(step))
     events = [entry["event"] for entry in trainer.run.entries() if "event" in entry]
     assert events == said
     assert len(events) == 2
-    assert "MLPs by kernels of their own" in events[0]
-    assert "steps are compiled as CUDA graphs, activation budget 1.00" in events[1]
+    assert "steps are compiled as CUDA graphs, activation budget 1.00" in events[0]
+    assert "slicing and deslicing by kernels of their own" in events[1]

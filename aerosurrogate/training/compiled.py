@@ -1,11 +1,12 @@
 """Model and objective as one compiled graph, where a device gains by it.
 
-The first batch goes through both, the compiled and the plain step; where the former fails, or differs, the plain one is
-taken, and a note says so. How much of a step is kept for the backward pass follows from the device's free memory.
+The first batch goes through the plain step and through compiled ones: with torch's own kernels, and with those of
+model/fused.py. The fastest of those that fit and agree with the plain step is taken; where there is none, the plain
+one, and a note says so. How much of a step is kept for the backward pass follows from the device's free memory.
 """
 
-import contextlib
-from collections.abc import Iterator
+import math
+from collections.abc import Sequence
 from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
@@ -26,6 +27,8 @@ AT_WORK = 42  # bytes a point and channel that are alive beside those in a layer
 ROOM = 0.8  # of the free memory is for both
 CLOSE = 0.02  # relative difference of losses and gradients that bfloat16 explains
 RUNS = 3  # steps that are timed
+# Kernels of model/fused.py by what they do: with those of slicing alone, or with those of MLPs too.
+OWN_KERNELS = {"slicing and deslicing": False, "slicing, deslicing and MLPs": True}
 SMALL = 2**14  # points of a step up to which launching kernels one by one takes longer than they do
 
 
@@ -35,10 +38,13 @@ def will_compile(objective: Objective, device: torch.device) -> bool:
     return compiles_well(device) and objective.group is None and objective.training_recipe.task != "rollout"
 
 
-def compile_where_it_pays(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> list[str]:
-    """Compile the objective in place, if its device is made for it and the compiled step agrees with the plain one.
+def compile_where_it_pays(
+    objective: Objective, batch: Batch, time: Tensor | None, precision: Any, most: int
+) -> list[str]:
+    """Compile the objective in place, if its device is made for it and a compiled step agrees with the plain one.
 
-    Says what was chosen, also to the caller; nothing where there is nothing to choose.
+    `most` is how many points the largest step of the run has. Says what was chosen, also to the caller; nothing where
+    there is nothing to choose.
     """
     device, said = batch.inputs.device, list[str]()
     if not compiles_well(device):
@@ -46,19 +52,19 @@ def compile_where_it_pays(objective: Objective, batch: Batch, time: Tensor | Non
     if not will_compile(objective, device):
         said.append("steps are not compiled: " + ("points are shared" if objective.group is not None else "rollout"))
     else:
-        points = batch.there.numel()
-        budget = activation_budget(points, objective, free_memory(device))
-        mode = "reduce-overhead" if points <= SMALL else "default"
-        with compiling_with(budget):
-            agreed = agrees(objective, batch, time, precision, mode=mode)
-            if taken := fuses(objective, batch, time, precision):
-                said.append(f"{', '.join(taken)} by kernels of their own: the same numbers, and faster here")
-        how = "as CUDA graphs" if mode != "default" else "to fused kernels"
-        said.append(
-            f"steps are compiled {how}, activation budget {budget:.2f}"
-            if agreed
-            else "steps run as they are written: the compiled step failed or differed"
-        )
+        budget = activation_budget(most, objective, free_memory(device))
+        small = most <= SMALL
+        cut_by(budget)
+        kernels = () if batch.padded else own_kernels(objective.model)
+        mode = "reduce-overhead" if small else "default"
+        taken = fastest(objective, batch, time, precision, kernels, mode=mode)
+        if taken is None:
+            said.append("steps run as they are written: no compiled step fits and agrees with them")
+        else:
+            how = "as CUDA graphs" if small else "to fused kernels"
+            said.append(f"steps are compiled {how}, activation budget {budget:.2f}")
+            if taken:
+                said.append(f"{taken} by kernels of their own: the same numbers, and faster here")
     for line in said:
         console.note(line)
     return said
@@ -71,41 +77,47 @@ def activation_budget(points: int, objective: Objective, free: float) -> float:
     return min(1.0, max(LEAST, (ROOM * free - AT_WORK * rows) / max(wanted, 1)))
 
 
-def agrees(objective: Objective, batch: Batch, time: Tensor | None, precision: Any, **options: Any) -> bool:
-    """Compile the objective in place; undone, and False, where its losses or gradients differ from the plain ones."""
+def own_kernels(model: nn.Module) -> tuple[str, ...]:
+    """What the kernels of model/fused.py can do of a model, each with those before it."""
+    if not isinstance(model, Transolver) or find_spec("triton") is None:
+        return ()
+    able = tuple(name for name, mlps in OWN_KERNELS.items() if fuse(model, True, mlps))
+    fuse(model, False)
+    return able
+
+
+def fastest(
+    objective: Objective, batch: Batch, time: Tensor | None, precision: Any, kernels: Sequence[str], **options: Any
+) -> str | None:
+    """Compile the objective in place in the fastest way whose loss and gradient are those of the plain step.
+
+    The ways are torch's kernels and, in turn, those of `own_kernels`. Gives the name of what is taken, "" being torch's
+    alone; None, and nothing is compiled, where every way fails or differs: one may need more memory than there is, or
+    a compiler that is not there.
+    """
+    _take(objective.model, "")
     plain = _losses_and_slopes(objective, batch, time, precision)
-    try:
-        objective.compile(fullgraph=True, dynamic=False, **options)
-        fused = _losses_and_slopes(objective, batch, time, precision)
-        same = _close(fused, plain)
-    except Exception as error:  # whatever a compiler raises, there is a way without it
-        console.note(f"torch.compile: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
-        same = False
-    if not same:
-        objective._compiled_call_impl = None
-    return same
-
-
-def fuses(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> list[str]:
-    """Take the kernels of model/fused.py where they agree with torch's and a step with them is faster: those of slicing
-    and deslicing, and with these those of MLPs. Which were taken."""
-    model, taken = objective.model, list[str]()
-    if not isinstance(model, Transolver) or find_spec("triton") is None or not fuse(model, False):
-        return taken
-    try:
-        plain, best = _timed(objective, batch, time, precision)
-        for name, mlps in (("slicing and deslicing", False), ("MLPs", True)):
-            if not fuse(model, True, mlps):
-                break
+    best, taken = math.inf, None
+    objective.compile(fullgraph=True, dynamic=False, **options)
+    for name in ("", *kernels):
+        _take(objective.model, name)
+        try:
             found, seconds = _timed(objective, batch, time, precision)
-            if not _close(found, plain) or seconds >= best:
-                break
-            best = seconds
-            taken.append(name)
-    except Exception as error:  # as above
-        console.note(f"fused kernels: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
-    fuse(model, len(taken) > 0, len(taken) > 1)
+        except Exception as error:  # whatever a compiler raises, there is a way without it
+            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            console.note(f"{name or 'torch.compile'}: {said}")
+            continue
+        if _close(found, plain) and seconds < best:
+            best, taken = seconds, name
+    _take(objective.model, taken or "")
+    if taken is None:
+        objective._compiled_call_impl = None
     return taken
+
+
+def _take(model: nn.Module, name: str) -> None:
+    if isinstance(model, Transolver):
+        fuse(model, bool(name), OWN_KERNELS.get(name, False))
 
 
 def _timed(objective: Objective, batch: Batch, time: Tensor | None, precision: Any) -> tuple[Tensor, float]:
@@ -134,20 +146,16 @@ def _losses_and_slopes(objective: Objective, batch: Batch, time: Tensor | None, 
     return torch.stack([loss.detach().float(), norm.float()])
 
 
-@contextlib.contextmanager
-def compiling_with(budget: float) -> Iterator[None]:
-    """Compile with this activation budget. It is read when a graph is cut in two, at the first call."""
-    import torch._functorch.config as functorch
-    from torch.utils.flop_counter import flop_registry
+def cut_by(budget: float) -> None:
+    """Have torch.compile cut graphs in two by this activation budget from now on.
 
-    product = flop_registry[torch.ops.aten.bmm]
+    It is read when a batch of some size first comes, which for most sizes is long after the first step.
+    """
+    import torch._functorch.config as functorch
+    from torch.utils.flop_counter import bmm_flop, flop_registry
 
     def operations(a: Tensor, b: Tensor, *_: Any, out_val: Any = None, **__: Any) -> Any:
-        return product(a, b, out_val=out_val)  # torch's own trips over a product whose precision is given
+        return bmm_flop(a, b, out_val=out_val)  # torch's own trips over a product whose precision is given
 
     flop_registry[torch.ops.aten.bmm] = operations
-    try:
-        with functorch.patch(activation_memory_budget=budget):
-            yield
-    finally:
-        flop_registry[torch.ops.aten.bmm] = product
+    functorch.activation_memory_budget = budget
