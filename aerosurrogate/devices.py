@@ -74,7 +74,7 @@ def feeders(device: torch.device) -> int:
 
 
 def pinned_memory_helps() -> bool:
-    """Whether a device copies from pinned memory while it computes."""
+    """Whether copies from pinned memory need not be waited for."""
     return torch.cuda.is_available()
 
 
@@ -88,4 +88,7 @@ def free_memory(device: torch.device) -> float:
     """Bytes that are free on a device; endless where nobody can tell."""
     if device.type == "cpu":
         return float(psutil.virtual_memory().available)
-    return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else float("inf")
+    if device.type != "cuda":
+        return float("inf")
+    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # by torch, which uses it again
+    return float(torch.cuda.mem_get_info(device)[0] + held)

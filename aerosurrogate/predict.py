@@ -113,6 +113,7 @@ class Predictor:
                 if self.threads is not None:
                     torch.set_num_threads(self.threads)
                 self._loaded[name] = Surrogate.load(name, str(device_of_process(choose_device(self.device))))
+                self._loaded[name].model.at_once = self.at_once
         found = self._loaded[name]
         if found.dimensions != dimension:
             remedy = f"leave --model out, or give one for {dimension} dimensions"

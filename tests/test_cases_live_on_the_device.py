@@ -80,7 +80,11 @@ def test_both_are_padded_to_the_same_few_sizes(halves: Dataset) -> None:
         assert batch.padded
         assert batch.there.shape[1] == 1300
         assert batch.there.sum() in (1100, 1240)
-    assert batches(halves, points=60).of_few_sizes().sizes == [], "all have one size"
+    alike = batches(halves, points=60).of_few_sizes()
+    assert alike.sizes == [120]
+    assert not alike.make(0).padded, "all have one size"
+    made.sizes = [1240]  # which a case with few cells in the box of its density does not reach
+    assert {made.make(step).there.sum().item(): made.make(step).padded for step in (0, 1)} == {1100: True, 1240: False}
 
 
 @pytest.mark.parametrize("kind", ["density", "rows"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pyvista as pv
+import torch
 from small_models import ask_few_places, save_small
 from typer.testing import CliRunner
 
@@ -17,6 +18,7 @@ from aerosurrogate.cli import app
 from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
+from aerosurrogate.model import tiles
 from aerosurrogate.parallel import threads_each
 from aerosurrogate.predict import Predictor, Wanted, chunk_of, predict
 from aerosurrogate.surrogate import Surrogate
@@ -255,11 +257,20 @@ def test_free_memory_is_known_on_every_system(car, model, monkeypatch):
     assert row_of(car, model)["cd"] > 0
 
 
+def test_what_torch_holds_of_a_card_without_using_it_is_free(monkeypatch):
+    for name, value in {"mem_get_info": (5, 80), "memory_reserved": 7, "memory_allocated": 3}.items():
+        monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
+    assert devices.free_memory(torch.device("cuda")) == 9
+
+
 def test_shapes_at_once_share_memory_and_cores(model, monkeypatch):
     surrogate = Surrogate.load(model, "cpu")
     few = 4 * 8192 * 64 * surrogate.model.channels  # bytes, a quarter of which 8192 points take
     monkeypatch.setattr(devices, "free_memory", lambda device: few)
     assert [chunk_of(surrogate, at_once) for at_once in (1, 2, 4)] == [8192, 4096, 2048]
+    monkeypatch.setattr(tiles, "free_memory", lambda device: few)
+    kept = [tiles.affordable(Predictor(model, "cpu", at_once).surrogate(3).model) for at_once in (1, 2, 4)]
+    assert kept == [8192 * 16, 8192 * 8, 8192 * 4]  # 64 bytes at work, 4 that are kept
     monkeypatch.setattr(parallel, "cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS")
     assert [threads_each(at_once) for at_once in (1, 2, 8, 30)] == [8, 4, 1, 1]

@@ -104,6 +104,7 @@ class Model(nn.Module):
     """Fields at points from their positions and input functions."""
 
     Config: ClassVar[type[Options]]
+    at_once: int = 1  # calls, in threads or processes of their own, that share the device's memory
     norm: nn.LayerNorm
     head: nn.Linear
     coefficients: MLP | None

@@ -6,6 +6,7 @@ the next the features and slice weights of a tile are kept, or computed again fr
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +27,7 @@ TILE = 1024  # points that a processor works on at once: at 256 channels a tile 
 TILE_OF_A_CARD = 2**16  # and a graphics processor: enough to fill it, few enough that temporaries stay small
 KEEP_ALL_TO = 2**13  # points of a training step up to which nothing is computed again in the backward pass
 TILES_AGAIN_ABOVE = 2**16  # and beyond which whole tiles are
-KEPT_FEATURES = 2**22  # points, at most, whose features `states` keeps from layer to layer: 4 GB at 256 channels
+KEPT_FEATURES = 2**22  # points whose features `states` keeps where nobody knows what is free: 4 GB at 256 channels
 KEPT_WEIGHTS = 2**19  # points whose slice weights are kept from reducing to deslicing; others' are computed again
 
 
@@ -62,10 +63,10 @@ def choose_recompute(model: "Transolver", inputs: Tensor) -> str:
 
 
 def affordable(model: "Transolver") -> int:
-    """Points whose features `states` keeps: they may take a quarter of the device's free memory."""
+    """Points whose features `states` keeps: in all calls at once they may take a quarter of the free memory."""
     weight = model.head.weight
     room = free_memory(weight.device) / (4 * weight.element_size() * model.config.channels)
-    return int(min(KEPT_FEATURES, room))
+    return int(room if math.isfinite(room) else KEPT_FEATURES) // model.at_once
 
 
 class Call(NamedTuple):

@@ -132,10 +132,10 @@ class Batches:
         self._usual_weights: dict[str, float] = {}
 
     def of_few_sizes(self) -> "Batches":
-        """These batches, padded to a few numbers of points if their cases have many: each costs a compilation."""
+        """These batches, padded to a few numbers of points: each costs a compilation."""
         entries = [self.dataset.manifest.cases[name] for name in self.names]
         seen = {points_seen(entry, self.sampling) for entry in entries}
-        if len(seen) > 1 and not any(entry["grid"] for entry in entries):
+        if not any(entry["grid"] for entry in entries):
             self.sizes = few_sizes(seen)
         return self
 
@@ -159,7 +159,7 @@ class Batches:
         size = self.training.batch // processes
         first = step // self.repeats * self.training.batch + rank * size
         batch = self._of(range(first, first + size))
-        if not self.sizes:
+        if not self.sizes or self.sizes == [batch.there.shape[1]]:  # as most are, which need no mask then
             return batch
         return batch.padded_to(min(n for n in self.sizes if n >= batch.there.shape[1]))
 
@@ -169,8 +169,8 @@ class Batches:
     def ahead(self, start: int, stop: int, rank: int = 0, processes: int = 1, feeders: int = 0) -> Iterator[Batch]:
         """The batches from `start` up to `stop`, made in a thread of their own, or by so many processes.
 
-        A graphics processor takes less time for a step than one core for its batch; and it copies from pinned memory
-        while it computes.
+        A graphics processor takes less time for a step than one core for its batch; and nobody waits for its copies
+        from pinned memory.
         """
         if feeders:
             steps = _Steps(self, start, stop, rank, processes)
