@@ -25,6 +25,7 @@ GOOD = {"inputs": 5, "outputs": 3, "dimensions": 2}
         ({"layers": 0}, "layers.*0.*greater than 0"),
         ({"activation": "gelo"}, "gelo.*gelu"),
         ({"projection": "conv3d"}, "2D.*conv3d"),
+        ({"waves": 5}, "waves is for projection = conv2d"),
         ({"dropout": 1.0}, "dropout.*1.0.*less than 1"),
         ({"temperature_bounds": (0.0, 5.0)}, "temperature_bounds.*greater than 0"),
         ({"temperature_bounds": (5.0, 0.1)}, "low, high"),

@@ -6,8 +6,10 @@ from transolver_models import Textbook, points, roughened, small_model
 
 from aerosurrogate.errors import InputError
 from aerosurrogate.model.authors import from_authors
+from aerosurrogate.model.interface import Interface
+from aerosurrogate.model.positions import Waves
 from aerosurrogate.model.slices import slice_weights
-from aerosurrogate.model.transolver import Transolver
+from aerosurrogate.model.transolver import Transolver, TransolverConfig
 
 FOLDED = {"C": 32, "heads": 4, "slices": 8}  # 4 * 8 <= 32 + 8: the folded order is the cheaper one
 PLAIN = {"C": 32, "heads": 4, "slices": 24}
@@ -154,7 +156,8 @@ def test_a_torus_has_no_rim():
     x = points(60)
     x[..., :2] = 0.5
     for periodic in (True, False):
-        model = small_model(projection="conv2d", neighbourhood=5, periodic=periodic)
+        model = small_model(projection="conv2d", neighbourhood=5, waves=2, periodic=periodic)
+        torch.nn.init.normal_(model.blocks[0].waves.factors)
         answer, carried = (
             model(y.flatten(1, 2), grid=(6, 10)).unflatten(1, (6, 10))
             for y in (x.unflatten(1, (6, 10)), x.unflatten(1, (6, 10)).roll((2, 7), (1, 2)))
@@ -162,9 +165,56 @@ def test_a_torus_has_no_rim():
         assert torch.allclose(carried, answer.roll((2, 7), (1, 2)), atol=1e-5) == periodic
 
 
+def test_waves_are_a_convolution_round_the_whole_grid():
+    """With the factors of Poisson's equation, vorticity becomes its stream function; at the start nothing is added."""
+    a, b, count = 12, 16, 3
+    waves = Waves(2, count).double()
+    x, y = (torch.arange(n, dtype=torch.float64) / n * 2 * torch.pi for n in (a, b))
+    stream = torch.sin(x)[:, None] * torch.cos(2 * y) + torch.cos(2 * x[:, None] - y) + torch.sin(x[:, None] + y)
+    vorticity = 5 * (torch.sin(x)[:, None] * torch.cos(2 * y) + torch.cos(2 * x[:, None] - y))
+    vorticity = (vorticity + 2 * torch.sin(x[:, None] + y)).reshape(1, -1, 1).expand(-1, -1, 2)
+    assert not waves(vorticity, (a, b)).any()
+    k = torch.stack([torch.arange(count), torch.arange(-count, 0)])[..., None]  # of either sign
+    square = (k**2 + torch.arange(count) ** 2).double().clamp(min=1)
+    with torch.no_grad():
+        waves.factors[0, ..., 0] = 1 / square
+        waves.factors[1, ..., 0] = 1
+    answer = waves(vorticity, (a, b)).unflatten(1, (a, b))[0]
+    torch.testing.assert_close(answer[..., 0], stream)
+    torch.testing.assert_close(answer[..., 1], vorticity[0, :, 1].view(a, b))
+    finer = torch.rand(1, 64, 2, dtype=torch.float64)
+    assert waves(finer, (8, 8)).flatten().std() < 0.5 * finer.std()  # what is shorter than these waves is left out
+
+
+@pytest.mark.parametrize("recompute", ["none", "tiles"])
+def test_an_increment_is_added_to_the_last_inputs(recompute):
+    plain, added = small_model(), small_model(increment=True)
+    plain.recompute = added.recompute = recompute
+    added.load_state_dict(plain.state_dict())
+    x, last = points(60), points(60)[..., -plain.interface.outputs :]
+    torch.testing.assert_close(added(x), plain(x) + last)
+    torch.testing.assert_close(added.decode(x, added.states([x])), plain(x) + last, atol=1e-5, rtol=1e-5)
+    skin = torch.ones(1, 60)
+    torch.testing.assert_close(added(x, skin=skin).fields, plain(x) + last)
+    with pytest.raises(InputError, match="fields among the inputs"):
+        Transolver(Interface(inputs=5, outputs=4, dimensions=2), TransolverConfig(increment=True))
+
+
+def test_waves_reach_all_points_and_need_one_grid():
+    model = small_model(layers=1, projection="conv2d", waves=2)
+    torch.nn.init.zeros_(model.blocks[0].attention.out.weight)
+    torch.nn.init.normal_(model.blocks[0].waves.factors)
+    x = points(60)
+    other = x.clone()
+    other[0, 34] += 1.0
+    assert (model(x, grid=(6, 10)) != model(other, grid=(6, 10))).any(-1).all()
+    with pytest.raises(InputError, match="waves"):
+        model(x, grid=(6, 10), mask=torch.ones(1, 60, dtype=torch.bool))
+
+
 @pytest.mark.parametrize("attention", ["slices", "squares"])
 def test_neighbourhoods_are_the_same_computed_again(attention):
-    model = small_model(projection="conv2d", neighbourhood=3, attention=attention)
+    model = small_model(projection="conv2d", neighbourhood=3, waves=2, attention=attention)
     x = points(60)
     plain = model(x, grid=(6, 10))
     gradients = torch.autograd.grad(plain.square().sum(), list(model.parameters()), allow_unused=True)

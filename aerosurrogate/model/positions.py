@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aerosurrogate.model.interface import Grid
+from aerosurrogate.model.precision import exact
 
 SQUARE = 4  # points along a side of the fixed squares of the paper's ablation
 
@@ -52,6 +53,31 @@ def on_grid(convolution: nn.Module, z: Tensor, grid: Grid) -> Tensor:
     assert grid is not None
     image = z.unflatten(1, grid).movedim(-1, 1)  # [B, C, *grid], channels last in memory
     return convolution(image).movedim(1, -1).flatten(1, -2)
+
+
+class Waves(nn.Module):
+    """The lowest waves of each channel on a plane grid, scaled and turned by complex factors of the channel's own.
+
+    A convolution over the whole grid, going on at its opposite side, of as smooth a kernel as these waves can make: the
+    stream function and the velocity of a vorticity are such. The factors start at 0.
+    """
+
+    def __init__(self, channels: int, count: int) -> None:
+        super().__init__()
+        self.count = count
+        self.factors = nn.Parameter(torch.zeros(channels, 2, count, count, 2))  # signs of k, k, l, parts
+
+    def forward(self, z: Tensor, grid: Grid) -> Tensor:
+        """z [B, N, C] -> [B, N, C]."""
+        assert grid is not None
+        image = z.to(exact(z)).mT.unflatten(-1, grid)  # [B, C, a, b]
+        spectrum = torch.fft.rfft2(image)
+        k, m = min(self.count, grid[0] // 2), min(self.count, grid[1] // 2 + 1)
+        rising, falling = torch.view_as_complex(self.factors)[..., :k, :m].unbind(1)  # [C, k, m]
+        kept = torch.zeros_like(spectrum)
+        kept[..., :k, :m] = spectrum[..., :k, :m] * rising
+        kept[..., -k:, :m] = spectrum[..., -k:, :m] * falling
+        return torch.fft.irfft2(kept, s=grid).flatten(2).mT.to(z.dtype)
 
 
 def time_waves(time: Tensor, channels: int, dtype: torch.dtype) -> Tensor:

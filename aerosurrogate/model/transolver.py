@@ -28,7 +28,7 @@ from aerosurrogate.model import folding, tiles
 from aerosurrogate.model.folding import Folded, fold, fold_norm, normalised
 from aerosurrogate.model.gradients import LeanBegin, LeanFinish
 from aerosurrogate.model.interface import MLP, Answer, Grid, Interface, Model, Options, States
-from aerosurrogate.model.positions import at_index_places, distances, on_grid, projection, squares, time_waves
+from aerosurrogate.model.positions import Waves, at_index_places, distances, on_grid, projection, squares, time_waves
 from aerosurrogate.model.precision import exact, full_precision, product_dtype, softmax, sums_of_products
 from aerosurrogate.model.tiles import Call, Tile
 
@@ -54,7 +54,12 @@ class TransolverConfig(Options):
     token_residual: bool = False
     # Side of the square of a structured mesh that a point sees ahead of attention (depthwise convolution); 0 is none.
     neighbourhood: NonNegativeInt = 0
+    # Lowest waves of a structured mesh, along each axis, that each channel passes on by factors of its own ahead of
+    # attention, so that a point sees the far field at once; 0 is none.
+    waves: NonNegativeInt = 0
     periodic: bool = False  # convolutions go on at the opposite side of a structured mesh, as on a torus
+    # The fields are what is added to the inputs' last channels: in a rollout, to the youngest of the frames before.
+    increment: bool = False
     # Distances to a reference grid that spans unified_box: instead of the positions; beside the inputs, at the end; or
     # instead of the positions, those of a point's place on the index grid, which spans the unit box.
     unified_pos: Literal["none", "replace", "accompany", "index"] = "none"
@@ -77,6 +82,8 @@ class TransolverConfig(Options):
             raise ValueError("token_residual is for slices and squares; full attention has a point's own features")
         if self.neighbourhood and (self.projection == "pointwise" or self.neighbourhood % 2 == 0):
             raise ValueError("neighbourhood is an odd number, for projection = conv2d or conv3d")
+        if self.waves and self.projection != "conv2d":
+            raise ValueError("waves is for projection = conv2d")
         if self.periodic and self.projection == "pointwise":
             raise ValueError("periodic is for projection = conv2d or conv3d")
         if box is not None and self.unified_pos not in ("replace", "accompany"):
@@ -244,16 +251,19 @@ class Block(nn.Module):
         C = config.channels
         kind = config.projection, C, config.periodic
         self.local = projection(*kind, config.neighbourhood, C) if config.neighbourhood else None
+        self.waves = Waves(C, config.waves) if config.waves else None
         self.attention = PhysicsAttention(config, slices)
         self.norm = nn.LayerNorm(C)
         self.mlp = MLP(C, C * config.mlp_ratio, C, config.activation)
 
     def near(self, x: Tensor, mask: Tensor | None, grid: Grid) -> Tensor:
-        """The points x [B, N, C] with what they see of their neighbours added, ahead of `begin`."""
-        if self.local is None:
+        """The points x [B, N, C] with what they see of neighbours and far field added, ahead of `begin`."""
+        if self.local is None and self.waves is None:
             return x
         z = normalised(x) if mask is None else normalised(x) * mask[..., None]
-        return x + on_grid(self.local, z, grid)
+        if self.local is not None:
+            x = x + on_grid(self.local, z, grid)
+        return x if self.waves is None else x + self.waves(z, grid)
 
     def forward(self, x: Tensor, folded: Folded | None, mask: Tensor | None, grid: Grid, lean: bool = False) -> Tensor:
         """The block on all points x [B, N, C] at once."""
@@ -309,6 +319,9 @@ class Transolver(Model):
         if d not in DIMENSIONS[config.projection] or (box is not None and len(box) != d):
             seen = f"{config.projection}, unified_box {box}"
             raise InputError(f"not for points in {d}D", seen=seen, remedy="another projection, one pair an axis")
+        if config.increment and interface.inputs < d + interface.outputs:
+            seen = f"{interface.inputs - d} inputs beside the positions, {interface.outputs} outputs"
+            raise InputError("increment needs fields among the inputs", seen=seen, remedy="model.increment = false")
         self.embed = MLP(interface.inputs + config.distances(d), 2 * C, C, config.activation)
         self.placeholder = nn.Parameter(torch.rand(C) / C) if config.placeholder else None
         self.time = nn.Sequential(nn.Linear(C, C), nn.SiLU(), nn.Linear(C, C)) if interface.time_input else None
@@ -342,12 +355,19 @@ class Transolver(Model):
         parts = tiles.split(self, Tile(inputs, mask, skin))
         if len(parts) > 1 or group is not None or call.recompute == "tiles":
             found = tiles.march(self, lambda: parts, call, group, keep=inputs.shape[1])
-            fields = torch.cat(found.outputs, dim=1)
+            fields = self.added(inputs, torch.cat(found.outputs, dim=1))
             return fields if found.skin is None else Answer(fields, *self.of_skin(found.skin))
         x = self.embedded(inputs, call)
         for block, folded in zip(self.blocks, call.folded, strict=True):
             x = block(x, folded, mask, grid, call.lean)
-        return self.answer(x, skin)
+        answer = self.answer(x, skin)
+        if isinstance(answer, Tensor):
+            return self.added(inputs, answer)
+        return answer._replace(fields=self.added(inputs, answer.fields))
+
+    def added(self, inputs: Tensor, fields: Tensor) -> Tensor:
+        """Fields [B, n, outputs] from what the head gives, at points with these inputs [B, n, inputs]."""
+        return fields + inputs[..., -self.interface.outputs :] if self.config.increment else fields
 
     @torch.no_grad()
     def states(
@@ -389,7 +409,8 @@ class Transolver(Model):
         call = self.call(states.time)
         ready = [self.block(k).ready(tokens) for k, tokens in enumerate(states.tokens)]
         parts = tiles.split(self, Tile(points))
-        return torch.cat([self.head(self.norm(tiles.features(self, tile, ready, call))) for tile in parts], dim=1)
+        fields = torch.cat([self.head(self.norm(tiles.features(self, tile, ready, call))) for tile in parts], dim=1)
+        return self.added(points, fields)
 
     def block(self, k: int) -> Block:
         return cast(Block, self.blocks[k])
@@ -433,8 +454,9 @@ class Transolver(Model):
         self.check_call(inputs, grid, time)
         if grid is None and (self.config.projection != "pointwise" or self.config.attention == "squares"):
             raise InputError("this model works on structured meshes", remedy="pass the sides of the grid")
-        if self.config.unified_pos == "index" and (grid is None or mask is not None):
-            raise InputError("places on the index grid need the sides of one grid", remedy="pass grid, and no mask")
+        if (self.config.unified_pos == "index" or self.config.waves) and (grid is None or mask is not None):
+            what = "places on the index grid, and waves, need the sides of one grid"
+            raise InputError(what, remedy="pass grid, and no mask")
 
 
 def _initialise(module: nn.Module) -> None:
