@@ -41,12 +41,13 @@ def test_plans_are_sound(name: str, scale: str, tmp_path) -> None:
 
 def test_ours_and_the_papers_see_the_same(tmp_path) -> None:
     plan = PLANS["main"]("small")
-    for column, periodic in (("darcy", False), ("navier-stokes", True)):
+    torus = {"periodic": True, "waves": 5, "unified_pos": "none", "increment": True}
+    for column, here in (("darcy", {}), ("navier-stokes", torus)):
         mine, theirs = (
             next(recipe_of(t, 0, tmp_path) for t in plan.trials if (t.row, t.column) == (row, column))
             for row in (OURS, PAPER)
         )
-        own = {"token_residual": True, "neighbourhood": 9, "periodic": periodic}
+        own = {"token_residual": True, "neighbourhood": 9, **here}
         assert theirs.model.model_copy(update=own) == mine.model
         same = {"optimiser", "learning_rate", "clip", "ema"}
         assert mine.training.model_dump(exclude=same) == theirs.training.model_dump(exclude=same)
