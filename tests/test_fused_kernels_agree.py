@@ -137,6 +137,7 @@ def test_the_fastest_of_the_ways_that_fit_and_agree_is_taken(monkeypatch: pytest
     assert (slices, both) == tuple(compiled.OWN_KERNELS)
     said: list[str] = []
     monkeypatch.setattr(compiled.console, "note", said.append)
+    monkeypatch.setattr(compiled, "RUNS", 1)
 
     def asked(*seconds: float) -> str | None:
         """With clocks that say so many seconds for torch's kernels, ours of slicing, and those of MLPs too."""
@@ -145,7 +146,7 @@ def test_the_fastest_of_the_ways_that_fit_and_agree_is_taken(monkeypatch: pytest
             monkeypatch.setattr(compiled, "perf_counter", lambda: next(ticks))
         torch._dynamo.reset()
         objective._compiled_call_impl = None
-        return compiled.fastest(objective, x, None, torch.enable_grad, kernels, backend="aot_eager")  # type: ignore[arg-type]
+        return compiled.fastest(objective, x, None, torch.enable_grad, kernels, backend="eager")  # type: ignore[arg-type]
 
     assert asked() == "", "the interpreter is slower than torch"
     assert (attention.fused, mlp.fused) == (False, False)
