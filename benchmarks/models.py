@@ -72,7 +72,7 @@ def main(run_dir: Path) -> None:
         "# The models beside measurements",
         "",
         f"`airfoil`: NACA 0012 at a Reynolds number of {REYNOLDS / 1e6:g} million, against Ladson (tripped). What the",
-        "CFD that it learned from says is in [validation_airfoils.md](validation_airfoils.md), under `fast`.",
+        "CFD that it learned from says is in [validation_airfoils.md](validation_airfoils.md), under `standard`.",
         "",
         *airfoil(),
         "",

@@ -118,17 +118,17 @@ def test_heavy_tails_are_found_and_hold_as_much_at_the_same_width(known):
 def test_beyond_inside_both_routes_belong_to_it_and_what_cannot_be_said_is_not():
     size = Uncertainty(Error(0.05, 0.1, 0.5, 1.0), Error(0.02, 0.1, 0.5, 1.0), ())
     best, whole = {"cd": 0.3, "cl": 0.1}, {"cd": 0.5, "cl": -0.2}
-    inside = bounds(size, best, whole, "inside", 2.0)
+    inside = bounds(size, best, [whole], "inside", 2.0)
     assert inside["cd_high"] == pytest.approx(0.3 * math.exp(intervals.DEVIATIONS * 0.05))
     assert inside["cl_high"] - inside["cl_low"] == pytest.approx(4 * intervals.DEVIATIONS * 0.02)
-    near = bounds(size, best, whole, "near", 1.0)
+    near = bounds(size, best, [whole], "near", 1.0)
     assert near["cd_low"] == pytest.approx(0.3 / math.exp(intervals.DEVIATIONS * 0.05))
     assert near["cd_high"] == pytest.approx(0.5 * math.exp(intervals.DEVIATIONS * 0.05))
     assert near["cl_low"] == pytest.approx(-0.2 - intervals.DEVIATIONS * 0.02)
-    assert bounds(size, best, {"cd": -0.1, "cl": 0.1}, "near", 1.0)["cd_low"] == 0
+    assert bounds(size, best, [{"cd": -0.1, "cl": 0.1}], "near", 1.0)["cd_low"] == 0
     lost = replace(size, cd=replace(size.cd, deviation=0.6))
-    assert set(bounds(lost, best, whole, "outside", 1.0).values()) == {None}
-    assert set(bounds(None, best, whole, "inside", 1.0).values()) == {None}
+    assert set(bounds(lost, best, [whole], "outside", 1.0).values()) == {None}
+    assert set(bounds(None, best, [whole], "inside", 1.0).values()) == {None}
     assert Uncertainty.of(json.loads(json.dumps(asdict(size)))) == size
 
 
@@ -198,7 +198,7 @@ def test_a_car_turned_against_the_stream_is_not_inside(tmp_path):
 
 
 def test_evaluate_prints_the_coverage_of_its_split():
-    dataset = Dataset(ROOT / "datasets" / "naca_rans")
+    dataset = Dataset(ROOT / "datasets" / "sections_rans")
     found = evaluate(Surrogate.load("airfoil", "cpu"), dataset, dataset.names("full_test")[:6])
     covered = [row["cd_low"] <= row["cd"] <= row["cd_high"] for row in found.rows]
     assert found.figures["cd_coverage"] == pytest.approx(np.mean(covered))

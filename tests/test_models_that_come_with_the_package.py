@@ -32,7 +32,7 @@ def test_every_shipped_model_has_a_card_with_data_ranges_and_routes():
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "split"), [("airfoil", "naca_rans", "full_test"), ("car", "road_rans", "test")]
+    ("name", "data", "split"), [("airfoil", "sections_rans", "full_test"), ("car", "road_rans", "test")]
 )
 def test_shipped_weights_keep_what_their_card_says(name, data, split):
     """Some held-out cases, by the card's own figures: weights that were mixed up or damaged are off by far more."""

@@ -106,7 +106,7 @@ def evaluate(
 ) -> None:
     """Measure a model on held-out cases with the paper's metrics.
 
-    Example: `aerosurrogate evaluate airfoil datasets/naca_rans --split full_test`
+    Example: `aerosurrogate evaluate airfoil datasets/sections_rans --split full_test`
     """
     from aerosurrogate.data.store import Dataset
 

@@ -1,6 +1,6 @@
 """Make a run into a model that comes with the package: measured on its test split, with a card.
 
-    python -m aerosurrogate.training.publish runs/naca_rans airfoil
+    python -m aerosurrogate.training.publish runs/sections_rans airfoil
 
 writes airfoil.safetensors, airfoil.json (the card for programs) and airfoil.md (the card for people) into the models'
 folder, from where `--model airfoil` finds it.
