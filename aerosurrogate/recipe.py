@@ -42,7 +42,7 @@ class Data(Table):
     # Others that train beside it, solved more cheaply, say: with "source" among the inputs the model knows which is
     # which, and answers as the first would. Validation and test are the first one's alone.
     beside: tuple[Path, ...] = ()
-    foreign: tuple[Path, ...] = ()  # sets of shapes of other makers, which a published model's intervals hold for too
+    foreign: tuple[Path, ...] = ()  # sets of shapes of other makers: a published model's routes and intervals hold for these too
     train: str = "train"  # split to learn from
     test: str = "test"  # split that the finished model is measured on
     validation: Fraction | str = 0.1  # part of the training split kept back, or a split of its own

@@ -37,7 +37,7 @@ def publish(run: Path, name: str) -> Path:
     if "routes" not in surrogate.card:
         raise InputError("the run has not ended yet", seen=run, remedy="let it end, or go on with --resume")
     if surrogate.card["trained"]["start"]:
-        surrogate.card["trained"]["start"] = "an earlier run of the same recipe on fewer cases"
+        surrogate.card["trained"]["start"] = "an earlier run of the same recipe on other cases"
     test = _calibrate(surrogate, recipe, run)
     test.show()
     surrogate.card["data"]["test"] = len(test.cases)
@@ -97,15 +97,16 @@ def measure(surrogate: Surrogate, recipe: Recipe, run: Path | None = None, *, wi
 
 def _calibrate(surrogate: Surrogate, recipe: Recipe, run: Path | None = None) -> Evaluation:
     """Trust from training and validation cases, intervals from all that were held out: few are too few to know how
-    large errors are. Where validation cases are a handful, the test cases speak for trust and routes too. The intervals
-    hold for shapes of other makers as well. Returns what was measured on the test cases."""
+    large errors are. Where validation cases are a handful, the test cases speak for trust and routes too. Shapes of
+    other makers have a say in the routes, and the intervals hold for them as well. Returns what was measured on the
+    test cases."""
     surrogate.calibration = None
     measured = measure(surrogate, recipe, run)
     familiar = measured.training.with_cases(measured.beside)
     usual = measured.validation
     if len(usual.cases) < familiarity.ENOUGH:
         usual = measured.held_out
-        surrogate.card["routes"] = best_routes(usual)
+    surrogate.card["routes"] = best_routes(usual.with_cases(measured.foreign))
     surrogate.trust = familiarity.fit(list(familiar.evidence.values()), list(usual.evidence.values()))
     calibrate(surrogate, measured.held_out, measured.training, measured.foreign)
     return measured.test
