@@ -42,7 +42,7 @@ class Data(Table):
     # Others that train beside it, solved more cheaply, say: with "source" among the inputs the model knows which is
     # which, and answers as the first would. Validation and test are the first one's alone.
     beside: tuple[Path, ...] = ()
-    foreign: tuple[Path, ...] = ()  # sets of shapes of other makers: a published model's routes and intervals hold for these too
+    foreign: tuple[Path, ...] = ()  # shapes of other makers: a published model's routes and intervals hold for them too
     train: str = "train"  # split to learn from
     test: str = "test"  # split that the finished model is measured on
     validation: Fraction | str = 0.1  # part of the training split kept back, or a split of its own
@@ -108,7 +108,7 @@ ModelOptions = TypeVar("ModelOptions", bound=Options, default=Any)
 class Recipe(Table, Generic[ModelOptions]):
     name: str
     data: Data
-    model: ModelOptions  # of the kind it names; for a Transolver the options are in model/transolver.py
+    model: ModelOptions  # of the kind it names; for a Transolver the options are in model/architecture.py
     training: Training
     card: dict[str, str] = Field({})  # what people should know of the model: what it is, its limits
     paper: dict[str, float] = Field({})  # the paper's figures for this task, by the names `evaluate` gives them

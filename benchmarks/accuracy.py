@@ -27,9 +27,9 @@ from aerosurrogate import console
 from aerosurrogate.data.prepare import prepare
 from aerosurrogate.data.store import Dataset
 from aerosurrogate.evaluate import evaluate
+from aerosurrogate.model.architecture import TransolverConfig
 from aerosurrogate.model.interface import Answer, Interface, Model
 from aerosurrogate.model.registry import alike
-from aerosurrogate.model.transolver import TransolverConfig
 from aerosurrogate.recipe import Recipe, read_recipe
 from aerosurrogate.training.cases import open_cases
 from aerosurrogate.training.distribution import processes

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from aerosurrogate import recipe
-from aerosurrogate.model import transolver
+from aerosurrogate.model import architecture
 
 PAGE = Path(__file__).with_name("recipe.md")
 HEAD = """# Recipe keys
@@ -20,7 +20,7 @@ any key. Keys without a default must be given. This page is made from the progra
 """
 TABLES = {
     "[data]": recipe.Data,
-    "[model]": transolver.TransolverConfig,
+    "[model]": architecture.TransolverConfig,
     "[training]": recipe.Training,
 }
 COLUMNS = "| key | values | default | meaning |\n|---|---|---|---|"

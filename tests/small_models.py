@@ -14,8 +14,9 @@ from aerosurrogate.data.scaling import Scaling
 from aerosurrogate.mesh import surroundings
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.model.architecture import TransolverConfig
 from aerosurrogate.model.interface import Interface
-from aerosurrogate.model.transolver import Transolver, TransolverConfig
+from aerosurrogate.model.transolver import Transolver
 from aerosurrogate.surrogate import Surrogate
 
 INPUTS = ("position_per_length", "normal", "log_distance", "surface", "stream", "log_reynolds")

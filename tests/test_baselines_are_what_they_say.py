@@ -8,9 +8,9 @@ from aerosurrogate.data.case import Case
 from aerosurrogate.data.store import Dataset, Manifest, write_manifest, write_shard
 from aerosurrogate.errors import InputError
 from aerosurrogate.evaluate import evaluate
+from aerosurrogate.model.architecture import TransolverConfig
 from aerosurrogate.model.interface import Model
 from aerosurrogate.model.registry import KINDS, alike, build
-from aerosurrogate.model.transolver import TransolverConfig
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.loop import train

@@ -15,9 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aerosurrogate.model import folding
+from aerosurrogate.model.architecture import TransolverConfig
 from aerosurrogate.model.folding import fuse, normalised
 from aerosurrogate.model.interface import Interface
-from aerosurrogate.model.transolver import PhysicsAttention, Transolver, TransolverConfig
+from aerosurrogate.model.transolver import PhysicsAttention, Transolver
 from aerosurrogate.training import compiled
 
 pytest.importorskip("triton", reason="needs Triton, which comes with CUDA builds of torch")

@@ -190,7 +190,7 @@ def test_steps_go_down_along_what_is_kept(monkeypatch):
 
 
 def test_a_section_gets_less_drag_at_its_lift(tmp_path, monkeypatch):
-    monkeypatch.setattr(descent, "DRAWS", 4)
+    monkeypatch.setattr(descent, "DRAWS", 8)
     monkeypatch.setattr(descent, "STEPS", 4)
     out = tmp_path / "better.dat"
     line = ["improve", "naca2412", "--alpha", "4", "--reynolds", "3e6", "--out", str(out), "--json"]

@@ -38,7 +38,7 @@ def test_shipped_weights_keep_what_their_card_says(name, data, split):
     """Some held-out cases, by the card's own figures: weights that were mixed up or damaged are off by far more."""
     surrogate, dataset = Surrogate.load(name), Dataset(DATASETS / data)
     card = surrogate.card["test"]
-    found = evaluate(surrogate, dataset, dataset.names(split)[::12][:8]).figures
+    found = evaluate(surrogate, dataset, dataset.names(split)[::3]).figures
     for key, room in {"p_surface": 1.6, "U_volume": 1.6, "cd_head_error": 3.0}.items():  # one case in stall weighs much
         assert card[key] / 3 < found[key] < room * card[key], key
 
@@ -50,8 +50,9 @@ def test_a_car_remeshed_finer_and_coarser_has_the_same_drag(tmp_path):
     mesh.subdivide(1).save(tmp_path / "fine.stl")
     rows = rows_of([str(SAMPLES / "car_no_wheels.stl"), str(tmp_path)], speed=30.0)
     drags = {row["name"]: row["cd"] for row in rows}
-    for name in ("coarse", "fine"):
-        assert drags[name] == pytest.approx(drags["car_no_wheels"], rel=0.03), name
+    # Half of the answer is an integral over the faces, of which the coarse mesh has half as many, of a rougher body.
+    for name, room in (("coarse", 0.05), ("fine", 0.02)):
+        assert drags[name] == pytest.approx(drags["car_no_wheels"], rel=room), name
 
 
 @needs_car

@@ -59,4 +59,4 @@ def test_the_forces_stay(monkeypatch: pytest.MonkeyPatch, name: str):
     assert shared["cd_integrated"] != each["cd_integrated"]
     assert shared["cd_integrated"] == pytest.approx(each["cd_integrated"], rel=0.01)
     assert shared["cl_integrated"] == pytest.approx(each["cl_integrated"], abs=0.003)
-    assert shared["cd"] == each["cd"]  # the head's, which sees other points
+    assert shared["cd"] == pytest.approx(each["cd"], rel=0.005)  # half of it the head's, which sees other points

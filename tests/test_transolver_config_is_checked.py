@@ -7,9 +7,10 @@ import torch
 from transolver_models import points, small_model
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.model.architecture import TransolverConfig
 from aerosurrogate.model.interface import Interface
 from aerosurrogate.model.registry import build
-from aerosurrogate.model.transolver import Transolver, TransolverConfig
+from aerosurrogate.model.transolver import Transolver
 
 GOOD = {"inputs": 5, "outputs": 3, "dimensions": 2}
 

@@ -5,11 +5,12 @@ import torch
 from transolver_models import Textbook, points, roughened, small_model
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.model.architecture import TransolverConfig
 from aerosurrogate.model.authors import from_authors
 from aerosurrogate.model.interface import Interface
 from aerosurrogate.model.positions import Waves
 from aerosurrogate.model.slices import slice_weights
-from aerosurrogate.model.transolver import Transolver, TransolverConfig
+from aerosurrogate.model.transolver import Transolver
 
 FOLDED = {"C": 32, "heads": 4, "slices": 8}  # 4 * 8 <= 32 + 8: the folded order is the cheaper one
 PLAIN = {"C": 32, "heads": 4, "slices": 24}

@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
+from aerosurrogate.model.architecture import TransolverConfig
 from aerosurrogate.model.interface import Interface
-from aerosurrogate.model.transolver import Transolver, TransolverConfig
+from aerosurrogate.model.transolver import Transolver
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from textbook import Textbook, roughened

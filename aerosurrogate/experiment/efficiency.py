@@ -10,9 +10,9 @@ from aerosurrogate import console
 from aerosurrogate.devices import choose_device
 from aerosurrogate.experiment.plans import KINDS, QUADRATIC, Scale
 from aerosurrogate.experiment.table import plain
+from aerosurrogate.model.architecture import TransolverConfig
 from aerosurrogate.model.interface import Interface, Model
 from aerosurrogate.model.registry import alike, find_kind
-from aerosurrogate.model.transolver import TransolverConfig
 from aerosurrogate.writing import replacing, write_text
 
 SIZES = {"small": (1024, 4096), "paper": (1024, 4096, 16384, 32768, 131072)}

@@ -7,8 +7,9 @@ from typing import Any
 from torch import Tensor
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.model.architecture import DIMENSIONS, TransolverConfig
 from aerosurrogate.model.interface import Interface
-from aerosurrogate.model.transolver import DIMENSIONS, Transolver, TransolverConfig
+from aerosurrogate.model.transolver import Transolver
 
 NAMES = {
     "preprocess.linear_pre.0": "embed.hidden",

@@ -11,12 +11,13 @@ from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.model.architecture import TransolverConfig
 from aerosurrogate.model.baselines.blocks import AttentionSizes
 from aerosurrogate.model.baselines.meshgraphnet import Messages
 from aerosurrogate.model.baselines.neighbours import gathered, nearest
 from aerosurrogate.model.folding import fold
 from aerosurrogate.model.interface import MLP, Grid, Interface, Model
-from aerosurrogate.model.transolver import Block, TransolverConfig
+from aerosurrogate.model.transolver import Block
 
 VELOCITY, ACCELERATION = 0.1, 0.02  # radii a frame, and a frame squared, that the network sees as 1
 
