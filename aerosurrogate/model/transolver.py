@@ -1,7 +1,7 @@
 """Transolver: a neural operator that attends among learned physical states instead of among mesh points.
 
-H. Wu et al., "Transolver: A Fast Transformer Solver for PDEs on General Geometries", ICML 2024. Sizes and options are in architecture.py;
-here, from the top:
+H. Wu et al., "Transolver: A Fast Transformer Solver for PDEs on General Geometries", ICML 2024. Its sizes and options
+are in architecture.py. From the top:
 
     PhysicsAttention    points -> slice tokens -> attention among the tokens -> points
     Block               norm, attention, norm, MLP, with their residuals
