@@ -17,7 +17,7 @@ import numpy as np
 import safetensors
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -62,6 +62,13 @@ class TrainedOn(TypedDict):
     validation: int
     test: NotRequired[int]
     source: str
+
+
+class Learned(TypedDict):
+    """Which cases a model has learned from and which chose it: their check sums, by which any data set knows them."""
+
+    train: list[int]
+    validation: list[int]
 
 
 # What people should know of a model: each entry from when it is known on, and whatever a recipe's [card] says. Not
@@ -113,6 +120,7 @@ class Header(TypedDict):
     calibration: NotRequired[Calibration | None]
     card: Card
     native: NotRequired[dict[str, Any] | None]  # the training frame
+    learned: NotRequired[Learned | None]
     versions: dict[str, str]
 
 
@@ -130,6 +138,7 @@ class Surrogate:
     calibration: Calibration | None = None
     card: Card = field(default_factory=Card)
     training_frame: TrainingFrame | None = None  # where its bodies stand, and how their meshes' points lie
+    learned: Learned | None = None
 
     @classmethod
     def load(cls, name_or_path: str | Path, device: str = "auto") -> "Surrogate":
@@ -153,6 +162,7 @@ class Surrogate:
             document.get("calibration"),
             document["card"],
             None if (frame := document.get("native")) is None else TrainingFrame.of(frame),
+            document.get("learned"),
         )
 
     def save(self, path: str | Path, *, half: bool = False) -> None:
@@ -160,7 +170,8 @@ class Surrogate:
         dtype = torch.float16 if half else torch.float32
         weights = {k: v.detach().to("cpu", dtype).contiguous() for k, v in self.model.state_dict().items()}
         with replacing(path) as temporary:
-            save_file(weights, temporary, {_KEY: json.dumps(self.document(), allow_nan=False)})
+            # save_file would hide the file from other users
+            temporary.write_bytes(save(weights, {_KEY: json.dumps(self.document(), allow_nan=False)}))
 
     def document(self) -> Header:
         """The header, as plain values."""
@@ -189,6 +200,7 @@ class Surrogate:
             "calibration": self.calibration,
             "card": self.card,
             "native": None if self.training_frame is None else asdict(self.training_frame),
+            "learned": self.learned,
             "versions": {"aerosurrogate": __version__, "torch": torch.__version__, "python": platform.python_version()},
         }
 

@@ -54,7 +54,7 @@ class Held:
         run = Path(name) if (Path(name) / "recipe.toml").is_file() else None
         recipe = read_recipe(run / "recipe.toml" if run else ROOT / self.model.card["recipe"])
         routes = self.model.card["routes"]
-        measured = measure(self.model, recipe, run, with_beside=False)
+        measured = measure(self.model, recipe, with_beside=False)
         self.training = measured.training.errors(routes)
         self.sample, rows = measured.held_out.errors(routes), measured.held_out.rows
         self.foreign = measured.foreign.errors(routes)

@@ -122,3 +122,18 @@ def test_one_data_set_goes_on_from_a_model_of_several(tmp_path: Path) -> None:
     assert "source" in settings.data.inputs
     train(settings, tmp_path / "run", device="cpu")
     assert Surrogate.load(tmp_path / "run").scaling.input_names == Surrogate.load("car").scaling.input_names
+
+
+def test_cases_that_a_model_has_learned_from_do_not_validate_it(home: Path, tmp_path: Path) -> None:
+    before = Surrogate.load(home / "run").learned
+    assert before is not None
+    same = [f"data.path={home / 'sections'}", "data.validation=0.3"]
+    after = go_on(home, tmp_path / "same", *same).learned
+    assert after is not None
+    assert set(after["validation"]) <= set(before["validation"])
+    assert set(after["train"]) >= set(before["train"])  # remembered over several runs
+    # Other shapes may have the same names: cases are known by what they hold, and all of these may validate.
+    mine = joukowski_set(tmp_path / "mine", 8, seed=1)
+    other = go_on(home, tmp_path / "other", f"data.path={mine}", "data.validation=0.3").learned
+    assert other is not None
+    assert len(other["validation"]) == round(0.3 * len(Dataset(mine).names("train")))

@@ -21,7 +21,7 @@ class Models:
 
     def document(self) -> dict[str, Any]:
         """Everything in the headers but the tables of numbers that only the program needs."""
-        left_out = ("scaling", "trust", "calibration", "native")
+        left_out = ("scaling", "trust", "calibration", "native", "learned")
         return {
             "models": [
                 {"name": name, **{key: value for key, value in header.items() if key not in left_out}}

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from aerosurrogate.data.scaling import Scaling
 from aerosurrogate.data.store import Dataset, joined
 from aerosurrogate.errors import InputError
 from aerosurrogate.recipe import Data, Recipe, read_recipe
-from aerosurrogate.surrogate import Surrogate
+from aerosurrogate.surrogate import Learned, Surrogate
 from aerosurrogate.training.run import Run
 from aerosurrogate.training.start import inherited
 from aerosurrogate.writing import write_json
@@ -29,6 +30,7 @@ class TrainingCases:
     validation: list[str]
     test: list[str]  # what the recipe keeps back for the finished model; [] where the data have no such split
     scaling: Scaling
+    before: list[int]  # check sums of what a model to start from has learned from
 
     @cached_property
     def of_first(self) -> set[str]:
@@ -41,6 +43,12 @@ class TrainingCases:
         """How many train beside them, by the name of their data set."""
         others = (name for name in self.train if name not in self.of_first)
         return dict(Counter(Path(self.dataset.manifest.cases[name]["shard"]).parent.name for name in others))
+
+    @property
+    def learned(self) -> Learned:
+        """What a model is to remember of them."""
+        train = sorted({*self.dataset.checks(self.train), *self.before})
+        return {"train": train, "validation": self.dataset.checks(self.validation)}
 
     @property
     def of_bodies(self) -> bool:
@@ -70,22 +78,24 @@ def open_cases(recipe: Recipe, run: Run) -> TrainingCases:
     def find() -> dict[str, Any]:
         if run.resumed:
             return json.loads(path.read_text(encoding="utf-8"))
-        train, validation = divide(dataset, data, recipe.training.seed)
+        start = Surrogate.load(recipe.training.start, "cpu") if recipe.training.start else None
+        before = start.learned["train"] if start and start.learned else []
+        train, validation = _divide(dataset, data, recipe.training.seed, set(before))
         console.note(f"{data.path.name}: {len(train)} training and {len(validation)} validation cases")
         for other in others:
             train = train + other.names(data.train)
             console.note(f"{other.folder.name}: {len(other.names(data.train))} training cases beside them")
         scaling = _fit(dataset, train, data)
-        if start := recipe.training.start:
-            scaling = inherited(scaling, Surrogate.load(start, "cpu"), Path(start).name)
-        found = {"train": train, "validation": validation, "scaling": scaling.document()}
+        if start:
+            scaling = inherited(scaling, start, Path(recipe.training.start).name)
+        found = {"train": train, "validation": validation, "before": before, "scaling": scaling.document()}
         write_json(path, found)
         return found
 
     kept = run.own.told(find)
     scaling = Scaling.from_document(json.loads(json.dumps(kept["scaling"])))
     test = [name for name in dataset.manifest.splits.get(data.test, []) if name not in set(kept["train"])]
-    return TrainingCases(dataset, kept["train"], kept["validation"], test, scaling)
+    return TrainingCases(dataset, kept["train"], kept["validation"], test, scaling, kept.get("before", []))
 
 
 def _fit(dataset: Dataset, names: list[str], data: Data) -> Scaling:
@@ -100,8 +110,8 @@ def _fit(dataset: Dataset, names: list[str], data: Data) -> Scaling:
     )
 
 
-def divide(dataset: Dataset, data: Data, seed: int) -> tuple[list[str], list[str]]:
-    """Names of training and validation cases."""
+def _divide(dataset: Dataset, data: Data, seed: int, before: Set[int]) -> tuple[list[str], list[str]]:
+    """Names of training and validation cases; those that were learned from `before` do not validate."""
     names = dataset.names(data.train)
     if data.part < 1:
         used = np.random.default_rng(len(names)).permutation(len(names))[: max(round(data.part * len(names)), 1)]
@@ -112,7 +122,11 @@ def divide(dataset: Dataset, data: Data, seed: int) -> tuple[list[str], list[str
     if count >= len(names):
         raise InputError("no cases are left to train on", seen=f"{len(names)} cases in {data.train}")
     order = np.random.default_rng([seed, 0]).permutation(len(names))
-    return [names[i] for i in sorted(order[count:])], [names[i] for i in sorted(order[:count])]
+    checks = dataset.checks(names)
+    kept_back = set([i for i in order if checks[i] not in before][:count])
+    if len(kept_back) < count:
+        console.warn(f"{len(kept_back)} of {count} validation cases: the model to start from has learned from the rest")
+    return [name for i, name in enumerate(names) if i not in kept_back], [names[i] for i in sorted(kept_back)]
 
 
 def require_data(data: Data) -> None:

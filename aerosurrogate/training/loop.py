@@ -340,6 +340,7 @@ class Trainer:
             self.cases.ranges(),
             card=cast(Card, card),
             training_frame=self.frame,
+            learned=self.cases.learned,
         )
 
     def conclude(self) -> Reached:

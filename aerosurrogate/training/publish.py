@@ -7,14 +7,13 @@ folder, from where `--model airfoil` finds it.
 
     python -m aerosurrogate.training.publish airfoil
 
-fits trust and intervals of the published model anew, from the same cases, and measures it again; its weights stay. It
-holds as long as the recipe's data sets are those that the model was trained with: cases that were added since may have
-moved between training and validation. Do the intervals hold and the chances come true?
+fits trust and intervals of the published model anew and measures it again; its weights stay. The cases that it learned
+from and those that chose it are remembered in its file; what was added to the data since is neither. Do the intervals
+hold and the chances come true?
 
     python benchmarks/calibration.py airfoil
 """
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ from aerosurrogate.evaluate import Evaluation, best_routes, calibrate, evaluate
 from aerosurrogate.models import models
 from aerosurrogate.recipe import Recipe, read_recipe
 from aerosurrogate.surrogate import Header, Surrogate, models_folder
-from aerosurrogate.training.cases import divide
 from aerosurrogate.trust import familiarity
 from aerosurrogate.writing import write_json, write_text
 
@@ -38,7 +36,7 @@ def publish(run: Path, name: str) -> Path:
         raise InputError("the run has not ended yet", seen=run, remedy="let it end, or go on with --resume")
     if surrogate.card["trained"]["start"]:
         surrogate.card["trained"]["start"] = "an earlier run of the same recipe on other cases"
-    test = _calibrate(surrogate, recipe, run)
+    test = _calibrate(surrogate, recipe)
     test.show()
     surrogate.card["data"]["test"] = len(test.cases)
     surrogate.card |= {"test": test.figures, "test_intervals": test.intervals}
@@ -67,18 +65,15 @@ class Measured:
         return self.validation.with_cases(self.test)
 
 
-def measure(surrogate: Surrogate, recipe: Recipe, run: Path | None = None, *, with_beside: bool = True) -> Measured:
-    """Evaluate a model on the cases of its recipe; those of sets beside the first are many and can be left out.
-
-    Which cases trained and which validated is read from the run's folder: the data set may have grown since. Without
-    one they are divided as the run would have done it.
-    """
+def measure(surrogate: Surrogate, recipe: Recipe, *, with_beside: bool = True) -> Measured:
+    """Evaluate a model on the cases of its recipe; those of sets beside the first are many and can be left out."""
     data, first = recipe.data, Dataset(recipe.data.path)
-    if run is not None and (kept := run / "cases.json").is_file():
-        names = json.loads(kept.read_text(encoding="utf-8"))
-        train, validation = ([n for n in names[part] if n in first.manifest.cases] for part in ("train", "validation"))
-    else:
-        train, validation = divide(first, data, recipe.training.seed)
+    assert surrogate.learned is not None
+    names, learned = first.names(), surrogate.learned
+    train, validation = (
+        [name for name, check in zip(names, first.checks(names), strict=True) if check in part]
+        for part in (learned["train"], learned["validation"])
+    )
     beside, foreign = Evaluation([]), Evaluation([])
     for path in data.beside if with_beside else ():
         other = Dataset(path)
@@ -95,13 +90,13 @@ def measure(surrogate: Surrogate, recipe: Recipe, run: Path | None = None, *, wi
     )
 
 
-def _calibrate(surrogate: Surrogate, recipe: Recipe, run: Path | None = None) -> Evaluation:
+def _calibrate(surrogate: Surrogate, recipe: Recipe) -> Evaluation:
     """Trust from training and validation cases, intervals from all that were held out: few are too few to know how
     large errors are. Where validation cases are a handful, the test cases speak for trust and routes too. Shapes of
     other makers have a say in the routes, and the intervals hold for them as well. Returns what was measured on the
     test cases."""
     surrogate.calibration = None
-    measured = measure(surrogate, recipe, run)
+    measured = measure(surrogate, recipe)
     familiar = measured.training.with_cases(measured.beside)
     usual = measured.validation
     if len(usual.cases) < familiarity.ENOUGH:
