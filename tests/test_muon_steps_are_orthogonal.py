@@ -4,6 +4,9 @@ import pytest
 import torch
 from torch import nn, optim
 
+from aerosurrogate.model.architecture import TransolverConfig
+from aerosurrogate.model.interface import Interface
+from aerosurrogate.model.transolver import Transolver
 from aerosurrogate.training.muon import LIKE_ADAM, Muon, orthogonalised
 
 
@@ -54,3 +57,15 @@ def test_weights_decay_without_a_gradient_to_speak_of():
     weight.grad = torch.zeros(4, 4)
     Muon([weight], [], lr=0.1, weight_decay=0.5).step()
     assert torch.allclose(weight, torch.full((4, 4), 0.95))
+
+
+def test_factors_of_waves_are_no_matrices():
+    """Each belongs to one wave of one channel; all other weights of the blocks are Muon's to take, as they were."""
+    config = TransolverConfig(layers=2, channels=8, heads=2, projection="conv2d", neighbourhood=3, waves=2)
+    model = Transolver(Interface(inputs=4, outputs=1, dimensions=2), config)
+    taken, blocks = {id(weight) for weight in model.hidden_parameters()}, dict(model.blocks.named_parameters())
+    assert {name for name, weight in blocks.items() if id(weight) not in taken} == {
+        "0.waves.factors",
+        "1.waves.factors",
+    }
+    assert taken <= set(map(id, blocks.values()))

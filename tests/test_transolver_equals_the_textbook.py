@@ -8,7 +8,7 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.model.architecture import TransolverConfig
 from aerosurrogate.model.authors import from_authors
 from aerosurrogate.model.interface import Interface
-from aerosurrogate.model.positions import Waves
+from aerosurrogate.model.positions import WAVE_UNIT, Waves
 from aerosurrogate.model.slices import slice_weights
 from aerosurrogate.model.transolver import Transolver
 
@@ -178,8 +178,8 @@ def test_waves_are_a_convolution_round_the_whole_grid():
     k = torch.stack([torch.arange(count), torch.arange(-count, 0)])[..., None]  # of either sign
     square = (k**2 + torch.arange(count) ** 2).double().clamp(min=1)
     with torch.no_grad():
-        waves.factors[0, ..., 0] = 1 / square
-        waves.factors[1, ..., 0] = 1
+        waves.factors[0, ..., 0] = 1 / square / WAVE_UNIT
+        waves.factors[1, ..., 0] = 1 / WAVE_UNIT
     answer = waves(vorticity, (a, b)).unflatten(1, (a, b))[0]
     torch.testing.assert_close(answer[..., 0], stream)
     torch.testing.assert_close(answer[..., 1], vorticity[0, :, 1].view(a, b))

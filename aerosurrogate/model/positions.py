@@ -12,6 +12,7 @@ from aerosurrogate.model.interface import Grid
 from aerosurrogate.model.precision import exact
 
 SQUARE = 4  # points along a side of the fixed squares of the paper's ablation
+WAVE_UNIT = 2.0  # of the factors of waves, which an optimiser's steps move in as many units as any other weight
 
 
 def distances(points: Tensor, box: tuple[tuple[float, float], ...], size: int) -> Tensor:
@@ -59,7 +60,7 @@ class Waves(nn.Module):
     """The lowest waves of each channel on a plane grid, scaled and turned by complex factors of the channel's own.
 
     A convolution over the whole grid, going on at its opposite side, of as smooth a kernel as these waves can make: the
-    stream function and the velocity of a vorticity are such. The factors start at 0.
+    stream function and the velocity of a vorticity are such. The factors start at 0 and are counted in WAVE_UNIT.
     """
 
     def __init__(self, channels: int, count: int) -> None:
@@ -73,7 +74,7 @@ class Waves(nn.Module):
         image = z.to(exact(z)).mT.unflatten(-1, grid)  # [B, C, a, b]
         spectrum = torch.fft.rfft2(image)
         k, m = min(self.count, grid[0] // 2), min(self.count, grid[1] // 2 + 1)
-        rising, falling = torch.view_as_complex(self.factors)[..., :k, :m].unbind(1)  # [C, k, m]
+        rising, falling = torch.view_as_complex(WAVE_UNIT * self.factors)[..., :k, :m].unbind(1)  # [C, k, m]
         kept = torch.zeros_like(spectrum)
         kept[..., :k, :m] = spectrum[..., :k, :m] * rising
         kept[..., -k:, :m] = spectrum[..., -k:, :m] * falling

@@ -345,6 +345,10 @@ class Transolver(Model):
         fields = torch.cat([self.head(self.norm(tiles.features(self, tile, ready, call))) for tile in parts], dim=1)
         return self.added(points, fields)
 
+    def hidden_parameters(self) -> Iterator[nn.Parameter]:
+        """As `Model.hidden_parameters`, but for the waves' factors, which mix nothing: each is of one channel."""
+        return (weight for name, weight in self.blocks.named_parameters() if not name.endswith("waves.factors"))
+
     def block(self, k: int) -> Block:
         return cast(Block, self.blocks[k])
 
