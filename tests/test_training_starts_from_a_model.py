@@ -132,6 +132,11 @@ def test_cases_that_a_model_has_learned_from_do_not_validate_it(home: Path, tmp_
     assert after is not None
     assert set(after["validation"]) <= set(before["validation"])
     assert set(after["train"]) >= set(before["train"])  # remembered over several runs
+    grown = joukowski_set(tmp_path / "grown", 24)  # the ten from before are among them
+    more = go_on(home, tmp_path / "more", f"data.path={grown}", "data.validation=0.2").learned
+    assert more is not None
+    assert set(more["validation"]) > set(before["validation"])
+    assert not set(more["validation"]) & set(before["train"])
     # Other shapes may have the same names: cases are known by what they hold, and all of these may validate.
     mine = joukowski_set(tmp_path / "mine", 8, seed=1)
     other = go_on(home, tmp_path / "other", f"data.path={mine}", "data.validation=0.3").learned

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -79,8 +78,8 @@ def open_cases(recipe: Recipe, run: Run) -> TrainingCases:
         if run.resumed:
             return json.loads(path.read_text(encoding="utf-8"))
         start = Surrogate.load(recipe.training.start, "cpu") if recipe.training.start else None
-        before = start.learned["train"] if start and start.learned else []
-        train, validation = _divide(dataset, data, recipe.training.seed, set(before))
+        before: Learned = start.learned if start and start.learned else {"train": [], "validation": []}
+        train, validation = _divide(dataset, data, recipe.training.seed, before)
         console.note(f"{data.path.name}: {len(train)} training and {len(validation)} validation cases")
         for other in others:
             train = train + other.names(data.train)
@@ -88,7 +87,7 @@ def open_cases(recipe: Recipe, run: Run) -> TrainingCases:
         scaling = _fit(dataset, train, data)
         if start:
             scaling = inherited(scaling, start, Path(recipe.training.start).name)
-        found = {"train": train, "validation": validation, "before": before, "scaling": scaling.document()}
+        found = {"train": train, "validation": validation, "before": before["train"], "scaling": scaling.document()}
         write_json(path, found)
         return found
 
@@ -110,8 +109,9 @@ def _fit(dataset: Dataset, names: list[str], data: Data) -> Scaling:
     )
 
 
-def _divide(dataset: Dataset, data: Data, seed: int, before: Set[int]) -> tuple[list[str], list[str]]:
-    """Names of training and validation cases; those that were learned from `before` do not validate."""
+def _divide(dataset: Dataset, data: Data, seed: int, before: Learned) -> tuple[list[str], list[str]]:
+    """Names of training and validation cases; those that were learned from `before` do not validate, and those that
+    validated go on to."""
     names = dataset.names(data.train)
     if data.part < 1:
         used = np.random.default_rng(len(names)).permutation(len(names))[: max(round(data.part * len(names)), 1)]
@@ -122,8 +122,10 @@ def _divide(dataset: Dataset, data: Data, seed: int, before: Set[int]) -> tuple[
     if count >= len(names):
         raise InputError("no cases are left to train on", seen=f"{len(names)} cases in {data.train}")
     order = np.random.default_rng([seed, 0]).permutation(len(names))
-    checks = dataset.checks(names)
-    kept_back = set([i for i in order if checks[i] not in before][:count])
+    checks = dict(enumerate(dataset.checks(names)))
+    learned = set(before["train"])
+    fresh = [i for i in order if checks[i] not in learned]
+    kept_back = set(sorted(fresh, key=lambda i: checks[i] not in before["validation"])[:count])
     if len(kept_back) < count:
         console.warn(f"{len(kept_back)} of {count} validation cases: the model to start from has learned from the rest")
     return [name for i, name in enumerate(names) if i not in kept_back], [names[i] for i in sorted(kept_back)]
