@@ -23,7 +23,7 @@ from aerosurrogate.model_frame import in_place, sample, skin_places
 from aerosurrogate.predict import SKIN, Predictor, Prepared, chunk_of
 
 FINE = 8_000  # faces of a body from which on pairs of them share an answer
-TOGETHER = 4  # bodies in a call: with more, what is worked on leaves the cache
+TOGETHER = {2: 8, 3: 4}  # in a call, of sections and of bodies: with more, what is worked on leaves the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,5 +96,6 @@ def _ask(predictor: Predictor, number: int, file: str, states: Sequence[StreamOp
 def _batches(asked: Sequence[_Asked]) -> Iterator[list[_Asked]]:
     for _, group in groupby(sorted(asked, key=lambda one: one.kind), key=lambda one: one.kind):
         alike = list(group)  # sorted stably: the states of a file stay in their order
-        for start in range(0, len(alike), TOGETHER):
-            yield alike[start : start + TOGETHER]
+        together = TOGETHER[alike[0].body.dimension]
+        for start in range(0, len(alike), together):
+            yield alike[start : start + together]

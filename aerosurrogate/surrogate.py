@@ -30,6 +30,7 @@ from aerosurrogate.devices import choose_device
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.pattern import Pattern
 from aerosurrogate.model import registry
+from aerosurrogate.model.folding import laid_out
 from aerosurrogate.model.interface import Grid, Model, States
 from aerosurrogate.model.slices import slice_weights
 from aerosurrogate.model.transolver import Transolver
@@ -151,8 +152,13 @@ class Surrogate:
             model.load_state_dict(weights)
         except RuntimeError as error:
             raise InputError(f"weights do not fit the architecture ({error})", seen=path) from None
+        model = model.to(choose_device(device)).eval()
+        with torch.no_grad():  # trainings take the values alone
+            for part in model.modules():
+                if isinstance(part, torch.nn.Linear):
+                    part.weight.data = laid_out(part.weight)
         return cls(
-            model.to(choose_device(device)).eval(),
+            model,
             Scaling.from_document(document["scaling"]),
             Sampling(**document["sampling"]),
             document["task"],

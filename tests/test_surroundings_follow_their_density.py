@@ -9,7 +9,18 @@ from aerosurrogate.mesh.airfoil import naca
 from aerosurrogate.mesh.distance import distance, inside, nearest
 from aerosurrogate.mesh.read import curve_surface
 from aerosurrogate.mesh.surface import Surface
-from aerosurrogate.mesh.surroundings import AIRFOIL, CAR, Region, _outside, around, from_cells, on_skin, regular_grid
+from aerosurrogate.mesh.surroundings import (
+    _LEAST,
+    AIRFOIL,
+    CAR,
+    Region,
+    _outside,
+    _rings,
+    around,
+    from_cells,
+    on_skin,
+    regular_grid,
+)
 
 
 def block() -> Surface:
@@ -55,6 +66,15 @@ def test_points_from_geometry_and_from_cells_share_one_density(
     assert len(np.unique(index)) == 800
     noise = 4 * np.sqrt(share / 800) + 0.02
     assert np.all(np.abs(np.histogram(fine.distance[index], edges)[0] / 800 - share) < noise)
+
+
+@pytest.mark.parametrize("code", ["0006", "2412", "0025"])
+def test_what_is_told_by_squares_is_never_said_to_be_farther_than_it_is(code: str) -> None:
+    curve = curve_surface(naca(code), "")
+    points = np.random.default_rng(2).uniform((-0.3, -0.3), (1.3, 0.3), (40_000, 2))
+    least, true = _LEAST.take(_rings(curve, points)), nearest(curve, points).distance
+    assert np.all(least <= true)
+    assert np.all(least[true > 0.1] > 0.02)  # and something is told
 
 
 def test_seeds_reproduce() -> None:

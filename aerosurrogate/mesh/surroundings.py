@@ -18,7 +18,8 @@ from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.distance import inside, nearest
 from aerosurrogate.mesh.surface import Bools, Floats, Ints, Surface
 
-COARSE = 0.006  # body lengths: squares by which points far from a wall are told
+SQUARE = 0.003  # body lengths: by squares of this side points far from a wall are told
+REACHES = (0, 1, 2, 4, 8, 16, 32)  # squares around a wall, between which points are told apart
 BLOCK = 2048  # candidates asked for their distance at a time
 ROUNDS = 40  # of candidates before a body that leaves no room around itself is given up
 
@@ -129,9 +130,8 @@ def around(
             outside = ~(inside(surface, points) if covers is None else covers(points))
             points, chance = points[outside], chance[outside]
         else:  # most lie too far from the wall to be taken, which a coarse look tells sooner
-            close = chance < region.density(np.array(0.9 * COARSE))
-            close[~close] = _beside(surface, points[~close])
-            points, chance = points[close], chance[close]
+            close = np.flatnonzero(chance < region.density(_LEAST).take(_rings(surface, points)))
+            points, chance = points.take(close, axis=0), chance.take(close)
         for part in np.split(np.arange(len(points)), range(BLOCK, len(points), BLOCK)):  # until there are enough
             near = nearest(surface, points[part])
             taken = np.flatnonzero((chance[part] < region.density(near.distance)) & (near.distance > 0))
@@ -168,24 +168,32 @@ def _outside(curve: Surface, points: Floats, closest: Floats, cells: Ints) -> Bo
     return np.asarray(np.einsum("nd,nd->n", points - closest, normals) > 0)
 
 
-def _beside(curve: Surface, points: Floats) -> Bools:
-    """(n,) False where points (n, 2) are surely farther from a curve than nine tenths of COARSE; True elsewhere."""
-    corners = curve.corners
-    share = np.arange(max(2, int(np.ceil(8 * float(curve.areas.max()) / COARSE)))) * (COARSE / 8)  # along a segment
+# What lies beyond so many of REACHES is away from the curve at least, which may cut corners between its beads.
+_LEAST = SQUARE * np.maximum(np.array([0, *REACHES]) - 0.125, 0.0)
+
+
+def _rings(curve: Surface, points: Floats) -> Ints:
+    """(n,) beyond how many of REACHES around a curve points (n, 2) lie: 0 in squares that it passes through."""
+    step = SQUARE / 4  # from bead to bead along a segment
+    share = np.arange(max(2, int(np.ceil(float(curve.areas.max()) / step)))) * step
     along = np.minimum(share / np.maximum(curve.areas, 1e-12)[:, None], 1.0)  # (m, k)
-    beads = corners[:, :1] + along[..., None] * (corners[:, 1:] - corners[:, :1])
-    low = curve.bounds[0] - 2 * COARSE
-    shape = np.ceil((curve.bounds[1] + 2 * COARSE - low) / COARSE).astype(int) + 1
-    x, y = ((beads.reshape(-1, 2) - low) / COARSE).astype(int).T
-    near = np.zeros(shape, dtype=bool)
-    for dx in (-1, 0, 1):
-        for dy in (-1, 0, 1):
-            near[x + dx, y + dy] = True
+    beads = curve.corners[:, :1] + along[..., None] * (curve.corners[:, 1:] - curve.corners[:, :1])
+    low = curve.bounds[0] - REACHES[-1] * SQUARE
+    shape = np.ceil((curve.bounds[1] - low) / SQUARE).astype(int) + REACHES[-1] + 1
+    near, ring = np.zeros(shape, dtype=bool), np.ones(shape, np.uint8)
+    near[tuple(((beads.reshape(-1, 2) - low) / SQUARE).astype(int).T)] = True
+    ring -= near
+    for further in np.diff(REACHES):
+        near[further:] |= near[:-further]
+        near[:-further] |= near[further:]
+        near[:, further:] |= near[:, :-further]
+        near[:, :-further] |= near[:, further:]
+        ring += ~near
     column, row = (
-        np.clip((x - start) / COARSE, 0, count - 1).astype(int)
+        np.clip((x - start) / SQUARE, 0, count - 1).astype(int)
         for x, start, count in zip(points.T, low, shape, strict=True)
     )
-    return np.asarray(near[column, row])
+    return ring.ravel().take(column * shape[1] + row)
 
 
 def regular_grid(low: Floats, high: Floats, shape: tuple[int, ...]) -> Floats:

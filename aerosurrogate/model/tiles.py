@@ -16,14 +16,15 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from aerosurrogate.devices import free_memory
-from aerosurrogate.model.folding import Folded
+from aerosurrogate.model.folding import Folded, finish_in_place
 from aerosurrogate.model.interface import Grid, skin_sums
 from aerosurrogate.model.precision import full_precision, product_dtype, wide
 
 if TYPE_CHECKING:
     from aerosurrogate.model.transolver import Transolver
 
-TILE = 1024  # points that a processor works on at once: at 256 channels a tile is 1 MB
+TILE = 1024  # points that a processor works on at once: at 256 channels a tile is 1 MB,
+TILE_SIZE = 2**18  # numbers, which is as large as that of an answer is with fewer channels too
 TILE_OF_A_CARD = 2**16  # and a graphics processor: enough to fill it, few enough that temporaries stay small
 KEEP_ALL_TO = 2**13  # points of a training step up to which nothing is computed again in the backward pass
 TILES_AGAIN_ABOVE = 2**16  # and beyond which whole tiles are
@@ -48,7 +49,10 @@ def split(model: "Transolver", whole: Tile) -> list[Tile]:
     """The tiles of a call; one where a layer needs more of a point than its features and the tokens."""
     if torch.compiler.is_compiling() or model.without_states:
         return [whole]
-    size = model.tile or (TILE if whole.inputs.is_cpu else TILE_OF_A_CARD) // len(whole.inputs)
+    usual = TILE_OF_A_CARD
+    if whole.inputs.is_cpu:
+        usual = TILE if torch.is_grad_enabled() else max(TILE, TILE_SIZE // model.config.channels)
+    size = model.tile or usual // len(whole.inputs)
     return whole.split(max(1, size))
 
 
@@ -124,7 +128,7 @@ def march(
                 continue  # the skin's sums are all that is wanted now
             x, w, part = step(model, tile, *kept.pop(i, (None, None)), tuple(ready), call)
             if part is not None:
-                total = part if total is None else total.to(wide(part)) + part
+                total = part if total is None else _added(total.to(wide(part)), part)
             if last:
                 outputs += [x] if fields else []
                 continue
@@ -178,6 +182,8 @@ def _finish(
     block, folded = model.block(k), call.folded[k]
     if w is None:
         w = block.attention.weigh(block.attention.prepare(x, tile.mask), folded, tile.mask, call.grid)
+    if folded is not None and w is not None and finish_in_place(block, x, w, ready[k], folded):
+        return x
     return block.finish(x, w, ready[k], folded, call.lean)
 
 
@@ -202,7 +208,7 @@ def _put(kept: tuple[Tensor, Tensor | None], places: tuple[Tensor, Tensor]) -> t
     (x, w), (x_place, w_place) = kept, places
     if w is not None and w.shape == w_place.shape and w.dtype == w_place.dtype:
         w = _Moved.apply(w, w_place)
-    return _Moved.apply(x, x_place), w
+    return x if x is x_place else _Moved.apply(x, x_place), w
 
 
 class _Moved(torch.autograd.Function):
@@ -216,6 +222,10 @@ class _Moved(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient, None
+
+
+def _added(total: Tensor, part: Tensor) -> Tensor:
+    return total + part if torch.is_grad_enabled() else total.add_(part)
 
 
 def _total(part: Tensor, group: dist.ProcessGroup | None) -> Tensor:
