@@ -232,8 +232,7 @@ def coeffs(
     table = truth is not None and not truth.is_dir() and truth.suffix.lower() not in (".foam", ".vtu", ".vtp", ".vtk")
     true = read_truth(truth) if truth is not None and table else {}
     simulated = {} if truth is None or table else read_known([truth], settings.stream)
-    if sort.lstrip("-") not in COLUMNS:
-        raise InputError("no such column to sort by", seen=sort, remedy=f"give --sort with one of {', '.join(COLUMNS)}")
+    known_column(sort)
     solved = read_known(known, settings.stream)
     files = shape_files(files)
     if baseline is not None:
@@ -258,6 +257,13 @@ def coeffs(
     result = Ranking([], designs, failed, {}, true, baseline=baseline)
     result.decide(settings, sort, solved, suggest)
     return result
+
+
+def known_column(sort: str) -> str:
+    """The column that `--sort` names, if there is such a one."""
+    if sort.lstrip("-") not in COLUMNS:
+        raise InputError("no such column to sort by", seen=sort, remedy=f"give --sort with one of {', '.join(COLUMNS)}")
+    return sort.lstrip("-")
 
 
 def read_designs(

@@ -184,7 +184,10 @@ def openfoam_solver() -> Solver:
 
 
 def command_solver(command: str) -> Solver:
-    """Any command that takes a shape, `{geometry}`, and leaves `coeffs.csv` (cd, maybe cl) in the folder `{out}`."""
+    """Any command that takes a shape, `{geometry}`, and leaves `coeffs.csv` (cd, maybe cl) in the folder `{out}`.
+
+    `{speed}` (m/s) and `{alpha}` (degrees) stand for the stream. A section given by name is written as a file first.
+    """
     words = shlex.split(command)
     if not words or "{geometry}" not in command or "{out}" not in command:
         remedy = 'give --solver "command {geometry} {out}"'
@@ -198,7 +201,8 @@ def command_solver(command: str) -> Solver:
         if not table.exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            places = {"{geometry}": str(Path(file).absolute()), "{out}": str(folder.absolute())}
+            places = {"{geometry}": str(_as_file(file, folder).absolute()), "{out}": str(folder.absolute())}
+            places |= {"{speed}": f"{stream.speed:.7g}", "{alpha}": f"{stream.alpha or 0:.7g}"}
             line = [_filled(word, places) for word in words]
             with (folder / "log").open("wb") as log:
                 code = subprocess.run(line, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
@@ -211,6 +215,21 @@ def command_solver(command: str) -> Solver:
             raise
 
     return solve
+
+
+def _as_file(shape: str, folder: Path) -> Path:
+    """The file of a shape; that of a section known by its name alone goes into the folder."""
+    from aerosurrogate.mesh.coordinates import write_section
+    from aerosurrogate.mesh.read import read_surface
+
+    if Path(shape).exists():
+        return Path(shape)
+    curve = read_surface(shape, None)
+    if curve.path is not None and curve.path.exists():
+        return curve.path
+    path = folder / "section.dat"
+    write_section(curve.points, path, shape)
+    return path
 
 
 def _filled(word: str, places: dict[str, str]) -> str:

@@ -191,6 +191,10 @@ def test_bad_words_are_answered_with_one_message(cars, tmp_path):
     (tmp_path / "broken.stl").write_text("solid nothing")
     with pytest.raises(InputError, match="no design of the ranking is named"):
         asked(cars, "--known", tmp_path / "none.csv")
+    for value, words in (("nan", "cannot be"), ("-0.3", "cannot be"), ("0", "cannot be"), ("300", "another size")):
+        (tmp_path / "absurd.csv").write_text(f"name,cd\nlow,{value}\n")
+        with pytest.raises(InputError, match=words):
+            asked(cars, "--known", tmp_path / "absurd.csv")
     with pytest.raises(InputError, match="no such file or folder"):
         asked(cars, "--known", tmp_path / "nowhere")
     with pytest.raises(InputError, match="no known values"):

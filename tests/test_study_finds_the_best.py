@@ -13,7 +13,8 @@ from small_models import judged_surrogate
 from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import StreamOptions
 from aerosurrogate.errors import InputError
-from aerosurrogate.study import study
+from aerosurrogate.mesh.read import read_surface
+from aerosurrogate.study import command_solver, study
 
 HEIGHTS = {"a": 1.20, "b": 1.24, "c": 1.28, "d": 1.32, "e": 1.5}
 # A solver in two lines: the true drag of a box is in a table beside it.
@@ -100,6 +101,16 @@ def test_a_solver_that_fails_costs_its_design_alone(boxes, tmp_path):
     assert {step.name for step in found.steps} <= {"c", "d", "e"}
     kept = json.loads((tmp_path / "study" / "study.json").read_text())["steps"]
     assert [step["name"] for step in kept] == [step.name for step in found.steps]
+
+
+def test_a_section_known_by_its_name_reaches_the_solver_as_a_file_with_its_stream(tmp_path):
+    out, stream = tmp_path / "solved", StreamOptions(speed=30.0, alpha=4.0)
+    script = tmp_path / "solver.sh"
+    script.write_text('test -s "$1" && printf "cd,cl\\n0.01,$3\\n" > "$2/coeffs.csv"\n')
+    solve = command_solver(f"sh {script} {{geometry}} {{out}} {{alpha}}")
+    assert solve("naca2412", out, stream) == {"cd": 0.01, "cl": 4.0}
+    written, named = (read_surface(shape, None) for shape in (str(out / "naca2412" / "section.dat"), "naca2412"))
+    assert written.volume == pytest.approx(named.volume, rel=1e-3)
 
 
 def test_what_cannot_work_is_said_before_anything_is_done(boxes, tmp_path):

@@ -93,6 +93,17 @@ def test_several_files_at_once_are_what_each_is_alone(folder):
             assert row[key] == pytest.approx(alone[key], rel=1e-5, abs=1e-7), (row["name"], key)
 
 
+def test_ranks_in_a_state_follow_the_column_that_is_asked_for(folder):
+    names, settings = ["naca2412", "naca0012", "naca4415"], CoeffsOptions(model=str(folder / "small2.safetensors"))
+    for sort in ("cl", "-cl"):
+        found = polars(names, states(StreamOptions(), None, "0:4:2", None), settings, sort=sort)
+        rows = sorted((row for row in found.rows if row["alpha"] == 2.0), key=lambda row: row["rank"])
+        lifts = [row["cl"] for row in rows]
+        assert lifts == sorted(lifts, reverse=sort.startswith("-"))
+    with pytest.raises(InputError, match="no such column"):
+        polars(names, states(StreamOptions(), None, "0:4:2", None), settings, sort="best")
+
+
 def test_states_of_a_body_share_what_does_not_depend_on_them(folder, monkeypatch):
     drawn, asked = [], []
     draw, ask = surroundings.around, surrogates.Surrogate.together

@@ -102,7 +102,8 @@ def coeffs(
     streams = states(still, speed, alpha, reynolds)
     pages = (".html",) if len(streams) == 1 else (".html", ".png")
     if report is not None and report.suffix.lower() not in pages:
-        raise InputError(f"a report is written as {' or '.join(pages)}", seen=f"--report {report}")
+        remedy = f"--report {report.with_suffix(pages[0])}"
+        raise InputError(f"a report is written as {' or '.join(pages)}", seen=f"--report {report}", remedy=remedy)
     settings = CoeffsOptions(streams[0], area, patch, pressure, model, device, at_lift)
     result: Ranking | Polars
     if len(streams) == 1:
@@ -121,7 +122,7 @@ def coeffs(
         remedy = "leave --reference, --baseline, --known, --suggest, --at-lift and --xlsx out"
         raise InputError("a ranking is of one state", seen=f"{len(streams)} states", remedy=remedy)
     else:
-        result = polars(files, streams, settings, jobs)
+        result = polars(files, streams, settings, jobs, sort)
     result.show(table=not as_json, notes=notes)
     if csv is not None:
         write_text(csv, result.csv_text())

@@ -46,7 +46,7 @@ def decide(
         joints[key] = joint.given(values)
         rows = [_updated(row, key, joints[key], i, values) for i, row in enumerate(rows)] if values else rows
     key, largest = sort.lstrip("-"), sort.startswith("-")
-    rank = _order(rows, "cd" if key == "rank" else key, largest)
+    rank = in_order(rows, "cd" if key == "rank" else key, largest)
     suggested: list[Suggestion] = []
     if key in ("rank", "cd", "cl"):
         joint = joints["cl" if key == "cl" else "cd"]
@@ -69,8 +69,8 @@ def decide(
     return [cast(Row, {**rows[i], "rank": place}) for place, i in enumerate(rank, 1)], suggested
 
 
-def _order(rows: Sequence[Row], key: str, largest: bool) -> list[int]:
-    """Indices of the rows, best first; behind them what the model cannot know, and last those without a value."""
+def in_order(rows: Sequence[Row], key: str, largest: bool) -> list[int]:
+    """Indices of the rows by a column, best first; behind them what the model cannot know, last those without a value."""
     known = [i for i, row in enumerate(rows) if column(row, key) is not None]
     known = sorted(known, key=lambda i: column(rows[i], key), reverse=largest)
     known.sort(key=lambda i: stranger(rows[i]))

@@ -13,6 +13,7 @@ from aerosurrogate.mesh.load import load
 from aerosurrogate.pressure_files import holds_pressure, read_solved
 from aerosurrogate.trust.agreement import read_truth
 
+ABSURD = 20.0  # a known drag so many times the predicted one is no coefficient, or over another area
 _REMEDY = "give a table name,cd[,cl] (.csv), a folder that `simulate` wrote, or a file with a pressure"
 
 
@@ -59,9 +60,17 @@ def matched(known: dict[str, Known], rows: Sequence[Row]) -> dict[str, dict[str,
         raise InputError(
             "known at another angle of attack", seen=console.few(strange), remedy="give --alpha as it was solved"
         )
+    if absurd := [r for r in rows if r["model"] and not _may_be(found.get(r["name"], {}).get("cd"), r["cd"])]:
+        seen = ", ".join(f"{r['name']} {found[r['name']]['cd']:.4g}, predicted {r['cd']:.4g}" for r in absurd[:3])
+        remedy = "give coefficients (no counts, no newtons) over the area of the ranking (--area)"
+        raise InputError("known drag of another size altogether", seen=seen, remedy=remedy)
     if others := known.keys() - found.keys():
         console.note(f"known, but not in the ranking: {console.few(sorted(others))}")
     return found
+
+
+def _may_be(known: float | None, predicted: float) -> bool:
+    return known is None or predicted <= 0 or 1 / ABSURD < abs(known) / predicted < ABSURD
 
 
 def _simulated(folder: Path, stream: StreamOptions) -> dict[str, Known]:

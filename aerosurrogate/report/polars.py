@@ -11,8 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from aerosurrogate import console
-from aerosurrogate.coeffs import FOLDED, CoeffsOptions, Reference, assumptions, read_designs, reference_of, show_notes
+from aerosurrogate.coeffs import (
+    FOLDED,
+    CoeffsOptions,
+    Reference,
+    assumptions,
+    known_column,
+    read_designs,
+    reference_of,
+    show_notes,
+)
 from aerosurrogate.conditions import StreamOptions
+from aerosurrogate.decision.decide import in_order
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import Row, column, interval
 from aerosurrogate.mesh.files import shape_files
@@ -104,10 +114,14 @@ class Polars:
 
 
 def polars(
-    files: Sequence[str], states: Sequence[StreamOptions], settings: CoeffsOptions, jobs: int | None = None
+    files: Sequence[str],
+    states: Sequence[StreamOptions],
+    settings: CoeffsOptions,
+    jobs: int | None = None,
+    sort: str = "cd",
 ) -> Polars:
-    """Predict each shape in each state."""
-    names = swept(list(states))
+    """Predict each shape in each state; `sort` is the column to rank by in each."""
+    key, names = known_column(sort), swept(list(states))
     found, failed = read_designs(shape_files(files), states, settings, jobs)
     if not found:
         refuse_all(failed)
@@ -116,8 +130,8 @@ def polars(
         for row in rows:
             row["state"] = ", ".join(_WORDS[name].format(column(row, name)) for name in names)
     for together in zip(*by_design, strict=True):
-        for rank, row in enumerate(sorted(together, key=lambda row: row["cd"]), 1):
-            row["rank"] = rank
+        for rank, i in enumerate(in_order(together, "cd" if key == "rank" else key, sort.startswith("-")), 1):
+            together[i]["rank"] = rank
     rows = [row for rows in by_design for row in rows]
     designs = [fields for designs in found.values() for fields in designs]
     return Polars(rows, failed, reference_of(designs, rows, settings), names)

@@ -43,9 +43,15 @@ def read_truth(path: Path) -> dict[str, dict[str, float]]:
     if "name" not in columns or "cd" not in columns:
         raise InputError("the true values need the columns name and cd", seen=columns or "nothing", remedy=remedy)
     try:
-        return {row["name"]: {key: float(row[key]) for key in ("cd", "cl") if row.get(key)} for row in rows}
+        found = {row["name"]: {key: float(row[key]) for key in ("cd", "cl") if row.get(key)} for row in rows}
     except ValueError as error:
         raise InputError(f"{path}: a value is not a number ({error})", remedy=remedy) from None
+    for name, values in found.items():
+        if values.get("cd", 1.0) <= 0 or not all(np.isfinite(value) for value in values.values()):
+            said = ", ".join(f"{key} {value:g}" for key, value in values.items())
+            remedy = "correct the line or leave it out: drag is a number above 0"
+            raise InputError(f"{path}: what cannot be a coefficient", seen=f"{name}: {said}", remedy=remedy)
+    return found
 
 
 def compare(designs: Sequence[Mapping[str, Any]], truth: Mapping[str, Mapping[str, float]]) -> Comparison:
