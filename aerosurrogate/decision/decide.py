@@ -70,7 +70,7 @@ def decide(
 
 
 def in_order(rows: Sequence[Row], key: str, largest: bool) -> list[int]:
-    """Indices of the rows by a column, best first; behind them what the model cannot know, last those without a value."""
+    """Indices of the rows by a column, best first; then what the model cannot know, last those without a value."""
     known = [i for i, row in enumerate(rows) if column(row, key) is not None]
     known = sorted(known, key=lambda i: column(rows[i], key), reverse=largest)
     known.sort(key=lambda i: stranger(rows[i]))
