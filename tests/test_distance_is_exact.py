@@ -8,9 +8,10 @@ import pytest
 import pyvista as pv
 
 from aerosurrogate.mesh.airfoil import naca
-from aerosurrogate.mesh.distance import SKIN, distance, in_pieces, inside, outer_faces
+from aerosurrogate.mesh.distance import SKIN, distance, in_pieces, inside, nearest, nearest_on, outer_faces
 from aerosurrogate.mesh.read import curve_surface
 from aerosurrogate.mesh.surface import Surface
+from aerosurrogate.mesh.surroundings import CAR, around
 
 
 def surface_of(mesh: pv.PolyData) -> Surface:
@@ -212,3 +213,25 @@ def test_chunks_and_order_do_not_matter(queries: np.ndarray, monkeypatch: pytest
     for one, other in zip(whole, distance(shape, queries[::-1]), strict=True):
         np.testing.assert_array_equal(one, other[::-1])
     assert len(distance(shape, np.empty((0, 3))).distance) == 0
+
+
+def test_one_tree_answers_all_who_ask_a_body(queries: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    for body, points in ((torus(24), queries), (curve_surface(naca("2412"), ""), queries[:, :2])):
+        find = nearest_on(body)
+        for part in (points[:1000], points[1000:]):
+            for one, other in zip(find(part), nearest(body, part), strict=True):
+                np.testing.assert_array_equal(one, other)
+    built = []
+
+    class Counted(igl.AABB):
+        def init(self, *given: np.ndarray) -> None:
+            built.append(given)
+            super().init(*given)
+
+    monkeypatch.setattr(igl, "AABB", Counted)
+    monkeypatch.setattr("aerosurrogate.mesh.surroundings.BLOCK", 256)  # several blocks, each of which asks
+    shape = torus(24)
+    body = replace(shape, points=shape.points * 0.3 + np.array([0.0, 0.0, 0.2]))
+    drawn = around(CAR, body, 500, 0)
+    assert len(built) == 1
+    np.testing.assert_array_equal(drawn.distance, nearest(body, drawn.points).distance)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh.distance import inside, nearest
+from aerosurrogate.mesh.distance import inside, nearest_on
 from aerosurrogate.mesh.surface import Bools, Floats, Ints, Surface
 from aerosurrogate.mesh.surroundings import Around, Skin, on_skin
 
@@ -105,7 +105,7 @@ def _around(boxes: Floats, surface: Surface, candidates: Skin, count: int, rng: 
     """Points in the boxes; what a box cannot hold, because this body fills it, goes to boxes that can."""
     from scipy.spatial import KDTree
 
-    tree, normals = KDTree(candidates.points), surface.normals
+    tree, nearest, normals = KDTree(candidates.points), nearest_on(surface), surface.normals
     missing = _shares(len(boxes), count)
     found: list[Around] = []
     for attempt in range(ROUNDS):
@@ -118,7 +118,7 @@ def _around(boxes: Floats, surface: Surface, candidates: Skin, count: int, rng: 
         layer = 10.0 ** high[:, 0] < LAYER * (high - low)[:, 1:].max(axis=1)
         foot = tree.query(places[layer])[1]
         places[layer] = candidates.points[foot] + reach[layer, None] * normals[candidates.cells[foot]]
-        near = nearest(surface, places)
+        near = nearest(places)
         log = np.log10(np.maximum(near.distance, CLOSEST))
         slack = 0.1  # decades: facets and the feet of normals are not exact
         fits = (near.distance > 0) & ~inside(surface, places) & (log >= low[:, 0] - slack) & (log <= high[:, 0] + slack)

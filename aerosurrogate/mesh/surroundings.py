@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh.distance import inside, nearest
+from aerosurrogate.mesh.distance import inside, nearest_on
 from aerosurrogate.mesh.surface import Bools, Floats, Ints, Surface
 
 SQUARE = 0.003  # body lengths: by squares of this side points far from a wall are told
@@ -120,7 +120,7 @@ def around(
 
     `covers` tells which of points (n, 3) lie inside a body in 3D, if somebody knows it without another tree.
     """
-    rng = np.random.default_rng(seed)
+    rng, nearest = np.random.default_rng(seed), nearest_on(surface)
     found: list[Around] = []
     missing = count
     for _ in range(ROUNDS):
@@ -133,7 +133,7 @@ def around(
             close = np.flatnonzero(chance < region.density(_LEAST).take(_rings(surface, points)))
             points, chance = points.take(close, axis=0), chance.take(close)
         for part in np.split(np.arange(len(points)), range(BLOCK, len(points), BLOCK)):  # until there are enough
-            near = nearest(surface, points[part])
+            near = nearest(points[part])
             taken = np.flatnonzero((chance[part] < region.density(near.distance)) & (near.distance > 0))
             if surface.dimension == 2:
                 taken = taken[_outside(surface, points[part[taken]], near.closest[taken], near.cells[taken])]
