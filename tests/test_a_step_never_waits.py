@@ -96,6 +96,36 @@ def test_a_compiler_that_fails_or_errs_is_left_aside(trainer: Trainer) -> None:
         assert trainer.objective(*seen)["loss"].equal(plain)
 
 
+def test_a_compiled_step_that_fails_later_is_left_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of another size is compiled, or runs out of memory, long after the first step."""
+    trainer, sizes = made(tmp_path, "cpu"), list[int]()
+
+    def fails_later(graph: torch.fx.GraphModule, inputs: list[Tensor]):  # type: ignore[no-untyped-def]
+        sizes.append(max(x.shape[1] for x in inputs if isinstance(x, Tensor) and x.ndim == 3))
+        if sizes[-1] != sizes[0]:
+            raise torch.OutOfMemoryError("no room for so many points")
+        return graph
+
+    monkeypatch.setattr(compiled, "compiles_well", lambda device: True)
+    monkeypatch.setattr(trainer.objective, "compile", partial(compile_with, trainer.objective, fails_later))
+    torch._dynamo.reset()
+    first, other = (trainer.batches.make(step) for step in (0, 1))
+    other = other.at_rows(torch.arange(80))
+    trainer._update(first)
+    assert trainer.objective._compiled_call_impl is not None
+    before = {name: weight.clone() for name, weight in trainer.model.state_dict().items()}
+    torch.manual_seed(0)
+    plain = trainer.objective.forward(other)["loss"].item()
+    found, _ = trainer._update(other).figures.read()
+    assert len(set(sizes)) == 2, "the other size did not reach the compiler"
+    assert found == pytest.approx(plain, rel=1e-5)
+    assert any(not weight.equal(before[name]) for name, weight in trainer.model.state_dict().items())
+    assert trainer.objective._compiled_call_impl is None
+    events = [entry["event"] for entry in trainer.run.entries() if "event" in entry]
+    assert "as they are written from here on" in events[-1]
+    assert "no room for so many points" in events[-1]
+
+
 def test_a_whole_step_runs_on_a_device_that_answers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The meta device refuses to meet tensors of any other, and has no values that could be read or copied: model,
     losses, gradients, clipping, both optimisers and the averaged weights, step after step."""

@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ import torch
 import torch.distributed as dist
 from joukowski import joukowski_set
 from safetensors.torch import load_file
+from torch.nn.parallel import DistributedDataParallel
 
 from aerosurrogate.recipe import read_recipe
 from aerosurrogate.surrogate import Surrogate
 from aerosurrogate.training.cases import open_cases
-from aerosurrogate.training.distribution import processes
+from aerosurrogate.training.distribution import Processes, processes
 from aerosurrogate.training.loop import Trainer, train
 from aerosurrogate.training.objective import Objective
 from aerosurrogate.training.run import Run
@@ -131,3 +133,45 @@ def test_points_are_shared_by_few_and_small_messages(tmp_path: Path, monkeypatch
     assert forward[:3] == [tokens, tokens, 2 * (32 + 1)]
     assert len(forward) == 4, "losses"
     assert sorted(sent[4:]) == sorted(forward)
+
+
+def test_gradients_are_all_that_is_exchanged_where_the_batch_is_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process whose compiled step fails before the exchange takes the plain one, and the others notice nothing."""
+    data = joukowski_set(tmp_path / "sections", 3)
+    settings = [f"data.path={data}", "data.train=train", 'data.fields=["p","U","wallShearStress"]', "training.batch=2"]
+    settings += [f"model.{size}" for size in ("channels=32", "layers=1", "heads=4", "slices=4")]
+    recipe = read_recipe(RECIPE, [*settings, "training.points=64", "training.skin_points=32"])
+    sent: list[str] = []
+
+    def counted(name: str) -> Callable[..., object]:
+        plain = getattr(dist, name)
+
+        def send(*given: object, **named: object) -> object:
+            sent.append(name)
+            return plain(*given, **named)
+
+        return send
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("no such processor")
+
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        with processes("cpu") as own:
+            run = Run(tmp_path / "run", recipe, own, resume=False)
+            two = Processes(0, 2, own.device, dist.group.WORLD)  # of which the other is not there, nor missed
+            trainer = Trainer(recipe, open_cases(recipe, run), run, two)
+        assert isinstance(trainer.parallel, DistributedDataParallel)
+        for name in ("all_reduce", "broadcast", "_broadcast_coalesced"):
+            monkeypatch.setattr(dist, name, counted(name))
+        plain = trainer.objective(trainer.batches.make(0))["loss"].item()
+        trainer.objective.compile(backend=fails)
+        loss, norm = trainer._update(trainer.batches.make(0)).figures.read()
+    finally:
+        dist.destroy_process_group()
+    assert sent == []
+    assert loss == pytest.approx(plain, rel=1e-5)
+    assert norm > 0
+    assert trainer.objective._compiled_call_impl is None

@@ -104,8 +104,7 @@ def fastest(
         try:
             found, seconds = _timed(objective, batch, time, precision)
         except Exception as error:  # whatever a compiler raises, there is a way without it
-            said = str(error).splitlines()[0] if str(error) else type(error).__name__
-            console.note(f"{name or 'torch.compile'}: {said}")
+            console.note(f"{name or 'torch.compile'}: {_reason(error)}")
             continue
         if _close(found, plain) and seconds < best:
             best, taken = seconds, name
@@ -113,6 +112,24 @@ def fastest(
     if taken is None:
         objective._compiled_call_impl = None
     return taken
+
+
+def is_compiled(objective: Objective) -> bool:
+    return objective._compiled_call_impl is not None
+
+
+def set_aside(objective: Objective, error: Exception) -> str:
+    """From now on the plain step is taken, as a compiled one failed; says so, also to the caller."""
+    objective._compiled_call_impl = None
+    _take(objective.model, "")
+    said = f"steps run as they are written from here on: {_reason(error)}"
+    console.note(said)
+    return said
+
+
+def _reason(error: Exception) -> str:
+    error = getattr(error, "inner_exception", error)  # torch.compile tells which backend failed, and wraps why
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _take(model: nn.Module, name: str) -> None:

@@ -28,7 +28,7 @@ from aerosurrogate.recipe import Recipe, Training
 from aerosurrogate.surrogate import Card, Surrogate, Trained, TrainedOn, moment
 from aerosurrogate.training.batches import Batch, Batches
 from aerosurrogate.training.cases import TrainingCases, open_cases, require_data
-from aerosurrogate.training.compiled import compile_where_it_pays, will_compile
+from aerosurrogate.training.compiled import compile_where_it_pays, is_compiled, set_aside, will_compile
 from aerosurrogate.training.conclusion import conclude, say_what_is_missing
 from aerosurrogate.training.distribution import Processes, processes
 from aerosurrogate.training.launched import Arriving, Launched
@@ -115,8 +115,11 @@ class Trainer:
             self.model.coefficients.requires_grad_(False)  # or the processes would wait for its gradient
         self.parallel: nn.Module = self.objective
         if own.count > 1:
-            unknown = recipe.model.kind != "transolver"  # may have weights that a step does not use
-            self.parallel = DistributedDataParallel(self.objective, find_unused_parameters=unknown)
+            # Other kinds may have weights that a step does not use, and buffers that it changes.
+            other = recipe.model.kind != "transolver"
+            self.parallel = DistributedDataParallel(
+                self.objective, find_unused_parameters=other, broadcast_buffers=other
+            )
         self.weights = {"last": self.model}  # what validation chooses from
         if t.ema:
             self.weights["averaged"] = copy.deepcopy(self.model).requires_grad_(False)
@@ -209,12 +212,7 @@ class Trainer:
             for line in compile_where_it_pays(self.objective, seen, when, self._precision, most):
                 self.run.log({"event": line})
             self.compiled = True
-        torch.manual_seed(t.seed * 1_000_003 + self.step)  # what is random in a step (dropout) depends on nothing else
-        rate = self.rate
-        self.optimiser.zero_grad(set_to_none=True)
-        with self._precision():
-            loss = self.parallel(seen, when)["loss"]
-        loss.backward()
+        rate, loss = self.rate, self._descend(seen, when)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), t.clip or math.inf)
         self.optimiser.step()
         self.schedule.step()
@@ -224,6 +222,28 @@ class Trainer:
         figures = Arriving(torch.stack([loss.detach(), norm]))
         points = batch.there.numel() * self.team.size
         return Launched(self.step + 1, rate, batch.names, points, time.monotonic() - start, figures)
+
+    def _descend(self, seen: Batch, when: Tensor | None) -> Tensor:
+        """The loss of a batch, whose gradient is left in the weights; by the plain step if a compiled one fails.
+
+        It may with a batch of another size, which is compiled when it first comes, or needs more memory than the first.
+        """
+        seed = self.recipe.training.seed * 1_000_003 + self.step
+        torch.manual_seed(seed)  # what is random in a step (dropout) depends on nothing else
+        self.optimiser.zero_grad(set_to_none=True)
+        exchanged = False
+        try:
+            with self._precision():
+                loss = self.parallel(seen, when)["loss"]
+            exchanged = self.own.count > 1  # from here on: the others would not do it again
+            loss.backward()
+        except Exception as error:
+            if exchanged or not is_compiled(self.objective):
+                raise
+            self.run.log({"event": set_aside(self.objective, error)})
+        else:
+            return loss
+        return self._descend(seen, when)  # not above, where the error would hold the memory of what failed
 
     def _seen(self, batch: Batch) -> tuple[Batch, Tensor | None]:
         """What the objective is given of a batch: on its device, at one time."""
