@@ -33,10 +33,11 @@ class Conditions:
         for name in ("speed", "length", "density", "viscosity"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
-                remedy = f"give --{name}" if name != "length" else "a body has a length along the stream: see --flow"
+                along = "a body has a length along the stream: see --flow"
+                remedy = along if name == "length" else f"give --{name} above 0"
                 raise InputError(f"{name} must be a positive number", seen=value, remedy=remedy)
         if not math.isfinite(self.alpha):
-            raise InputError("alpha must be a number of degrees", seen=self.alpha, remedy="give --alpha")
+            raise InputError("alpha must be a number of degrees", seen=self.alpha, remedy="give --alpha 4, say")
 
     @property
     def reynolds(self) -> float:
@@ -125,11 +126,11 @@ class StreamOptions:
         for name in ("speed", "reynolds", "density", "viscosity"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
-                raise InputError(
-                    f"{name} must be a positive number", seen=f"--{name} {value:g}", remedy=f"give --{name}"
-                )
+                said = f"--{name} {value:g}"
+                raise InputError(f"{name} must be a positive number", seen=said, remedy=f"give --{name} above 0")
         if self.alpha is not None and not math.isfinite(self.alpha):
-            raise InputError("alpha must be a number of degrees", seen=f"--alpha {self.alpha:g}", remedy="give --alpha")
+            said = f"--alpha {self.alpha:g}"
+            raise InputError("alpha must be a number of degrees", seen=said, remedy="give --alpha 4, say")
         FlowAxes.parse(self.flow, self.up)
         if self.ground not in ("auto", "none") and not _is_number(self.ground):
             remedy = "give --ground auto, --ground none or a height"

@@ -68,6 +68,19 @@ def test_options_of_coeffs(option: str, words: str) -> None:
     assert words in refusal("coeffs", CAR, *option.split())
 
 
+@pytest.mark.parametrize("command", ["predict", "study", "sensitivity", "improve"])
+def test_a_sweep_where_one_state_is_asked_for_is_told_what_takes_it(command: str, tmp_path: Path) -> None:
+    told = refusal(command, CAR, "--alpha", "0:4:2", "--out", tmp_path / "out")
+    assert "not a number: --alpha 0:4:2" in told
+    assert "aerosurrogate coeffs" in told
+
+
+def test_a_folder_without_known_values_is_told_what_may_be_in_it(tmp_path: Path) -> None:
+    told = refusal("coeffs", CAR, "--known", tmp_path)
+    assert f"no known values in this folder: {tmp_path}" in told
+    assert "simulate" in told
+
+
 def test_one_design_that_fails_is_one_message_and_several_are_a_list(tmp_path: Path) -> None:
     for command in (["coeffs"], ["predict", "--out", tmp_path / "x.vtu"]):
         result = CliRunner().invoke(app, [str(word) for word in (*command, tmp_path / "nosuch.stl")])

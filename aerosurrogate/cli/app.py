@@ -44,6 +44,19 @@ def debugging() -> bool:
     return _debug
 
 
+def _number(name: str, help_text: str) -> Any:
+    """An option of one number, where `coeffs` takes sweeps."""
+
+    def parse(text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            remedy = "give one number; sweeps and lists are for `aerosurrogate coeffs`"
+            raise InputError("not a number", seen=f"{name} {text}", remedy=remedy) from None
+
+    return typer.Option(help=help_text, parser=parse, metavar="<float>")
+
+
 # Options that several commands share.
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but results and errors.", callback=_set_quiet)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug)]
@@ -54,9 +67,9 @@ UnitsOption = Annotated[Units | None, typer.Option(help="Units of the files' coo
 Model = Annotated[
     str | None, typer.Option(help="Shipped model, run folder or checkpoint; chosen by shape unless said.")
 ]
-Speed = Annotated[float | None, typer.Option(help="Free-stream speed, m/s.")]
-Alpha = Annotated[float | None, typer.Option(help="Angle of attack, degrees (2D).")]
-Reynolds = Annotated[float | None, typer.Option(help="Reynolds number on the body's length or chord.")]
+Speed = Annotated[float | None, _number("--speed", "Free-stream speed, m/s.")]
+Alpha = Annotated[float | None, _number("--alpha", "Angle of attack, degrees (2D).")]
+Reynolds = Annotated[float | None, _number("--reynolds", "Reynolds number on the body's length or chord.")]
 SpeedSweep = Annotated[str | None, typer.Option("--speed", help="Free-stream speed, m/s; several: 20:40:5 or 20,30.")]
 AlphaSweep = Annotated[str | None, typer.Option("--alpha", help="Angle of attack, degrees (2D); several: -4:14:1.")]
 ReynoldsSweep = Annotated[

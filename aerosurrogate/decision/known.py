@@ -42,6 +42,8 @@ def read_known(sources: Sequence[Path], stream: StreamOptions | None = None) -> 
             found |= {name: Known(values) for name, values in read_truth(source).items()}
         elif any(source.glob("runs/*/record.json")):
             found |= _simulated(source, stream or StreamOptions())
+        elif source.is_dir() and not (source / "system" / "controlDict").is_file():
+            raise InputError("no known values in this folder", seen=source, remedy=_REMEDY)
         else:
             found |= _solved(source, stream or StreamOptions())
     return found
