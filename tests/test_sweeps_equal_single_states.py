@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.predict import Predictor
 from aerosurrogate.report.polars import polars
 from aerosurrogate.sweeps import states, swept, values
+from aerosurrogate.viz.curves import Panel
 
 NUMBERS = ("cd", "cl", "cm", "cd_integrated", "cl_integrated", "drag_n", "speed", "alpha", "reynolds", "area_m2")
 
@@ -171,3 +173,22 @@ def test_points_inside_a_section_are_told_quickly_and_rightly():
     cloud = surroundings.around(surroundings.AIRFOIL, section, 2000, 0)
     assert not (np.asarray(igl.winding_number(section.points, section.cells, cloud.points)) > 0.5).any()
     assert distance.nearest(section, cloud.points).distance == pytest.approx(cloud.distance)
+
+
+def test_polars_show_how_far_drag_may_be_off_in_every_curve_of_it():
+    lifts, drags = (0.0, 0.5, 1.0), (0.008, 0.009, 0.012)
+    rows: list[Any] = [
+        {"alpha": float(i), "cl": cl, "cl_low": cl - 0.1, "cl_high": cl + 0.1, "cd": cd, "cd_low": cd - 1e-3,
+         "cd_high": cd + 2e-3}
+        for i, (cl, cd) in enumerate(zip(lifts, drags, strict=True))
+    ]  # fmt: skip
+    for panel, across, along in ((Panel("alpha", "cd"), 1, 0), (Panel("cd", "cl"), 0, 1)):
+        outline = panel.band(rows)
+        assert outline is not None
+        np.testing.assert_allclose(outline[across], [0.007, 0.008, 0.011, 0.014, 0.011, 0.010])
+        there = [0.0, 1.0, 2.0] if panel.x == "alpha" else lifts
+        np.testing.assert_allclose(outline[along], [*there, *reversed(there)])
+    np.testing.assert_allclose(Panel("alpha", "cl").band(rows)[1][:3], [-0.1, 0.4, 0.9])
+    rows[1]["cd_low"] = None  # nothing can be said of one state
+    assert Panel("cd", "cl").band(rows) is None
+    assert Panel("alpha", "cm").band(rows) is None

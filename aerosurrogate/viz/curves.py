@@ -32,14 +32,14 @@ class Panel(NamedTuple):
         pairs = [(_shown(row, self.x), _shown(row, self.y)) for row in rows]
         return [x for x, _ in pairs], [y for _, y in pairs]
 
-    def band(self, rows: Sequence[Row]) -> tuple[list[float], list[float], list[float]] | None:
-        """x, low and high of the intervals; None where a row has none, or the column has none at all."""
-        if self.y not in ("cl", "cd") or self.x in ("cl", "cd"):
+    def band(self, rows: Sequence[Row]) -> tuple[list[float], list[float]] | None:
+        """The outline of the intervals, of drag where lift is drawn over it; None where a row or column has none."""
+        key = next((key for key in ("cd", "cl") if key in self), None)
+        if key is None or any(column(row, f"{key}_low") is None for row in rows):
             return None
-        known = [(_shown(r, self.x), column(r, f"{self.y}_low"), column(r, f"{self.y}_high")) for r in rows]
-        if any(low is None for _, low, _ in known):
-            return None
-        return [x for x, _, _ in known], [low for _, low, _ in known], [high for _, _, high in known]
+        ends = [column(row, f"{key}_low") for row in rows] + [column(row, f"{key}_high") for row in reversed(rows)]
+        other = [_shown(row, self.y if key == self.x else self.x) for row in (*rows, *reversed(rows))]
+        return (ends, other) if key == self.x else (other, ends)
 
 
 def panels(along: str) -> list[Panel]:
@@ -63,7 +63,7 @@ def figure(series: Mapping[str, Sequence[Row]], along: str) -> Figure:
             colour = COLOURS[number % len(COLOURS)]
             axes.plot(*panel.of(rows), color=colour, linewidth=1.3, label=name)
             if band := panel.band(rows):
-                axes.fill_between(*band, color=colour, alpha=0.15, linewidth=0)
+                axes.fill(*band, color=colour, alpha=0.15, linewidth=0)
             for mark, marker in MARKERS.items():
                 some = [row for row in rows if row["trust"] == mark]
                 face = "white" if mark == "near" else colour
@@ -95,9 +95,9 @@ def _panel_figure(series: Mapping[str, Sequence[Row]], panel: Panel, legend: boo
     for number, (name, rows) in enumerate(series.items()):
         colour = COLOURS[number % len(COLOURS)]
         if band := panel.band(rows):
-            x, low, high = band
+            x, y = band
             drawing.add_scatter(
-                x=x + x[::-1], y=low + high[::-1], mode="lines", fill="toself", fillcolor=colour, opacity=0.15,
+                x=x, y=y, mode="lines", fill="toself", fillcolor=colour, opacity=0.15,
                 line={"width": 0}, hoverinfo="skip", showlegend=False, legendgroup=name,
             )  # fmt: skip
         x, y = panel.of(rows)
