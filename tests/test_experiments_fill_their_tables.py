@@ -1,6 +1,7 @@
 """Every experiment's trainings are recipes that hold, at both scales; a table is filled once and not again."""
 
 import json
+import shutil
 
 import pytest
 
@@ -81,6 +82,12 @@ def test_a_table_is_filled_once(tmp_path, monkeypatch) -> None:
     assert values[PAPER, "whole"] != values[PAPER, "half"]
     dataset = Dataset(tmp_path / "data" / source.name)
     model = next(run for run in runs if "transolver" in run.name)
+    shutil.copytree(tmp_path, tmp_path / "elsewhere", ignore=shutil.ignore_patterns("runs", "elsewhere"))
+    mlp = next(run for run in runs if "mlp" in run.name)
+    shutil.copytree(mlp, tmp_path / "elsewhere" / "runs" / mlp.name)
+    there = experiment("data", tmp_path / "elsewhere", device="cpu", rows="MLP")
+    assert there.results == first.results  # a table without its runs keeps the rows that nobody asked for
+    assert there.page.read_text() == text
     figures = bare(Surrogate.load(model, "cpu"), dataset, dataset.names("test"))
     assert figures["stress"] == pytest.approx(values[PAPER, "whole"], rel=1e-4)
 

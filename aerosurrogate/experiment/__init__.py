@@ -2,8 +2,10 @@
 
 An experiment is a plan (plans.py): a grid of trainings, of which each is a trial (trial.py), and a page and a picture
 laid out as the paper's table (table.py). What was trained before is not trained again; one that is interrupted goes on.
+Rows that are not asked for keep what an earlier table says of them, also where their runs are not at hand.
 """
 
+import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +54,7 @@ def experiment(
             return _efficiency(out, scale, device)
         plan, asked = _planned(PLANS[name](scale), rows, steps)
         where = Workshop(out / "data", out / "runs", device)
-        cells: dict[tuple[str, str], Cell] = {}
+        cells = _earlier(out / f"{name}.json", plan, scale, steps)
         for trial in plan.trials:  # what is known from before stands on the page from the start
             _enter(cells, trial, [measured(trial, seed, where) for seed in range(seeds)])
         with console.progress(name, len(asked) * seeds, unit="trials") as advance:
@@ -84,6 +86,22 @@ def _planned(plan: Plan, rows: str | None, steps: int | None) -> tuple[Plan, tup
     return plan, tuple(trial for trial in plan.trials if trial.row in asked)
 
 
+def _earlier(path: Path, plan: Plan, scale: Scale, steps: int | None) -> dict[tuple[str, str], Cell]:
+    """What an earlier table of the same scale and steps says, whose runs may be elsewhere."""
+    if not path.is_file():
+        return {}
+    known = json.loads(path.read_text(encoding="utf-8"))
+    if (known["scale"], known["steps"]) != (scale, steps):
+        return {}
+    planned = {(trial.row, trial.column) for trial in plan.trials}
+    found = {(cell["row"], cell["column"]): cell for cell in known["cells"]}
+    return {
+        place: Cell(tuple(cell["values"]), cell.get("runs", {str(place): cell["cpu_seconds"]}))
+        for place, cell in found.items()
+        if place in planned
+    }
+
+
 def _enter(cells: dict[tuple[str, str], Cell], trial: Trial, found: list[Found | None]) -> None:
     there = [f for f in found if f is not None]
     if there:
@@ -93,7 +111,13 @@ def _enter(cells: dict[tuple[str, str], Cell], trial: Trial, found: list[Found |
 
 def _results(cells: dict[tuple[str, str], Cell]) -> list[dict[str, Any]]:
     return [
-        {"row": row, "column": column, "values": cell.values, "cpu_seconds": sum(cell.costs.values())}
+        {
+            "row": row,
+            "column": column,
+            "values": cell.values,
+            "cpu_seconds": sum(cell.costs.values()),
+            "runs": dict(cell.costs),
+        }
         for (row, column), cell in cells.items()
     ]
 
