@@ -95,11 +95,12 @@ def _earlier(path: Path, plan: Plan, scale: Scale, steps: int | None) -> dict[tu
         return {}
     planned = {(trial.row, trial.column) for trial in plan.trials}
     found = {(cell["row"], cell["column"]): cell for cell in known["cells"]}
-    return {
-        place: Cell(tuple(cell["values"]), cell.get("runs", {str(place): cell["cpu_seconds"]}))
-        for place, cell in found.items()
-        if place in planned
-    }
+
+    def costs(cell: dict[str, Any]) -> dict[str, float]:
+        one = f"{cell['row']}, {cell['cpu_seconds']}"  # of a table without runs: to the same digit is the same training
+        return cell.get("runs", {one: cell["cpu_seconds"]})
+
+    return {place: Cell(tuple(c["values"]), costs(c)) for place, c in found.items() if place in planned}
 
 
 def _enter(cells: dict[tuple[str, str], Cell], trial: Trial, found: list[Found | None]) -> None:
