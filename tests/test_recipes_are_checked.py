@@ -139,7 +139,7 @@ def test_headers_say_what_was_counted() -> None:
     """Time and memory on a GPU come from benchmarks/gpu_recipes.py."""
     folder = Path(__file__).parents[1]
     counted = json.loads((folder / "benchmarks" / "results" / "gpu_recipes.json").read_text(encoding="utf-8"))
-    assert counted.keys() == PAPER.keys()
+    assert counted.keys() >= PAPER.keys()
     for path in RECIPES:
         header = path.read_text(encoding="utf-8").split("[data]")[0]
         if (row := counted.get(path.stem)) is None:
