@@ -149,6 +149,14 @@ names = ["binary.stl", "ascii.stl", "binary.vtp", "ascii.vtp", "binary.vtk", "as
 names += ["ascii.ply", "section.dat", "mesh.off", "mesh.obj", "mesh.inp"]
 
 
+def test_a_section_of_one_point_and_a_curve_is_read_or_refused(tmp_path: Path) -> None:
+    """As where the first number of a file lost its first digits: a jump that leaves a side of one point."""
+    curve = naca("2412", 20)
+    curve[0] = 0.0
+    np.savetxt(tmp_path / "section.dat", curve)
+    assert "edges join more than two faces" in str(examine(tmp_path / "section.dat")[0].findings)
+
+
 @pytest.mark.parametrize("name", names)
 def test_mutated_files_never_crash(
     tmp_path_factory: pytest.TempPathFactory, samples: dict[str, bytes], name: str

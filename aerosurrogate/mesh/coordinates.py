@@ -160,6 +160,6 @@ def _sides(blocks: list[Block], path: Path) -> list[Block]:
     one, other = blocks
     ways = [(1, 1), (-1, 1), (1, -1), (-1, -1)]  # along the list, or back
     gaps = {(a, b): float(np.linalg.norm(one[::a][-1] - other[::b][0])) for a, b in ways}
-    size = float(np.ptp(one[:, 0]))
+    size = max(float(np.ptp(np.concatenate(blocks)[:, 0])), 1e-30)  # one of them may be a point
     a, b = min(ways, key=lambda way: round(gaps[way] / size, 4))  # the second side goes on where the first one ends
     return [one[::a], other[::b]]

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import inspect
 import math
 import signal
 import threading
@@ -44,6 +45,9 @@ LOGGED = 500  # lines of training loss a run
 VALIDATIONS = 20
 PROGRESS = ("last_epoch", "_step_count", "_last_lr")  # of a schedule; the rest follows from the recipe
 LIMITS = ("max_lr", "initial_lr", "min_lr", "weight_decay")  # of an optimiser's group
+# Whether DDP sends buffers at every step; earlier versions of torch have the other name, later ones warn of it.
+_NAMES = inspect.signature(DistributedDataParallel.__init__).parameters
+BUFFERS = "forward_sync_buffers" if "forward_sync_buffers" in _NAMES else "broadcast_buffers"
 
 
 class Reached(TypedDict):
@@ -117,9 +121,8 @@ class Trainer:
         if own.count > 1:
             # Other kinds may have weights that a step does not use, and buffers that it changes.
             other = recipe.model.kind != "transolver"
-            self.parallel = DistributedDataParallel(
-                self.objective, find_unused_parameters=other, broadcast_buffers=other
-            )
+            buffers: dict[str, Any] = {BUFFERS: other}
+            self.parallel = DistributedDataParallel(self.objective, find_unused_parameters=other, **buffers)
         self.weights = {"last": self.model}  # what validation chooses from
         if t.ema:
             self.weights["averaged"] = copy.deepcopy(self.model).requires_grad_(False)
