@@ -328,7 +328,7 @@ def calibrate(
     if others.evidence:
         figures["foreign_cases"] = len(others.evidence)
     stalled = np.array([abs(e.conditions.get("alpha", 0.0)) > intervals.STALL for e in pooled.evidence])
-    for key, ratios in intervals.cross_checked(surrogate.trust, pooled, known).items():
+    for key, ratios in intervals.cross_checked(surrogate.trust, mine, known, others).items():
         covered = np.abs(ratios) <= 1
         figures |= _coverage(key, covered[:own], stalled[:own])
         if others.evidence:

@@ -88,7 +88,7 @@ def joint_of(held: Held, calibration: dict[str, Any], rows: Any, key: str = "cd"
 def coverage(held: Held) -> tuple[list[str], dict[str, Any]]:
     """Lines of a table, and the ratios of errors to half widths by coefficient."""
     sample = held.sample.with_cases(held.foreign)
-    ratios = intervals.cross_checked(held.known, sample, held.training)
+    ratios = intervals.cross_checked(held.known, held.sample, held.training, held.foreign)
     lines = []
     for key in ("cd", "cl"):
         error = np.abs(sample.errors[key])

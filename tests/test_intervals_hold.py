@@ -99,6 +99,9 @@ def test_shapes_of_other_makers_widen_the_intervals_and_leave_the_order_alone(kn
         for calibration in (alone, both)
     ]
     assert mean[1] > 2 * mean[0]
+    ratios = cross_checked(known, own, training, low)["cd"]
+    assert np.mean(np.abs(ratios[200:]) <= 1) == pytest.approx(0.9, abs=0.05)  # they are covered by themselves
+    assert np.mean(np.abs(ratios[:200]) <= 1) > 0.98
     far_apart = [size**2 * (2 - 2 * each["cd"]["common"]) for size, each in zip(mean, (alone, both), strict=True)]
     assert far_apart[1] == pytest.approx(far_apart[0])  # the variance of the difference of two designs
 

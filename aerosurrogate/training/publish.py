@@ -36,10 +36,7 @@ def publish(run: Path, name: str) -> Path:
         raise InputError("the run has not ended yet", seen=run, remedy="let it end, or go on with --resume")
     if surrogate.card["trained"]["start"]:
         surrogate.card["trained"]["start"] = "an earlier run of the same recipe on other cases"
-    test = _calibrate(surrogate, recipe)
-    test.show()
-    surrogate.card["data"]["test"] = len(test.cases)
-    surrogate.card |= {"test": test.figures, "test_intervals": test.intervals}
+    _calibrate(surrogate, recipe)
     return _write(surrogate)
 
 
@@ -90,11 +87,11 @@ def measure(surrogate: Surrogate, recipe: Recipe, *, with_beside: bool = True) -
     )
 
 
-def _calibrate(surrogate: Surrogate, recipe: Recipe) -> Evaluation:
+def _calibrate(surrogate: Surrogate, recipe: Recipe) -> None:
     """Trust from training and validation cases, intervals from all that were held out: few are too few to know how
     large errors are. Where validation cases are a handful, the test cases speak for trust and routes too. Shapes of
-    other makers have a say in the routes, and the intervals hold for them as well. Returns what was measured on the
-    test cases."""
+    other makers have a say in the routes, and the intervals hold for them as well. The card tells what the test cases
+    say."""
     surrogate.calibration = None
     measured = measure(surrogate, recipe)
     familiar = measured.training.with_cases(measured.beside)
@@ -104,7 +101,9 @@ def _calibrate(surrogate: Surrogate, recipe: Recipe) -> Evaluation:
     surrogate.card["routes"] = best_routes(usual.with_cases(measured.foreign))
     surrogate.trust = familiarity.fit(list(familiar.evidence.values()), list(usual.evidence.values()))
     calibrate(surrogate, measured.held_out, measured.training, measured.foreign)
-    return measured.test
+    measured.test.show()
+    surrogate.card["data"]["test"] = len(measured.test.cases)
+    surrogate.card |= {"test": measured.test.figures, "test_intervals": measured.test.intervals}
 
 
 def _write(surrogate: Surrogate) -> Path:

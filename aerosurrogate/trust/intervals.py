@@ -10,11 +10,11 @@ Errors of similar designs go together. Their correlation, fitted on the same cas
 
     common + near exp(-d2 / (2 reach2))        d: distance of their learned features, in standard deviations
 
-and what is left is each design's own. Shapes of other makers, where there are such cases, make the intervals as wide as
-they ask for; what they add is an error that all designs of a call have in common, and leaves their order alone. Many
-errors are small and a few are large: their distribution is Student's t with the degrees of freedom under which
-differences of held-out ones are likeliest. chances.py makes a joint distribution of it. The fit is a plain JSON
-document, kept in the checkpoint.
+and what is left is each design's own. Shapes of other makers, where there are such cases, make the intervals as wide
+as they ask for by themselves, since nothing tells them from held-out ones and a user's are of their kind; what they
+add is an error that all designs of a call have in common, and leaves their order alone. Many errors are small and a
+few are large: their distribution is Student's t with the degrees of freedom under which differences of held-out ones
+are likeliest. chances.py makes a joint distribution of it. The fit is a plain JSON document, kept in the checkpoint.
 """
 
 import functools
@@ -128,51 +128,63 @@ def fit(
     """
     if len(held_out.evidence) < 3 or not {"cd", "cl"} <= held_out.errors.keys():
         return None
-    pooled = held_out if foreign is None or not foreign.evidence else held_out.with_cases(foreign)
+    makers = [held_out] if foreign is None or not foreign.evidence else [held_out, foreign]
     places = np.array([familiarity.place(known, e.features) for e in held_out.evidence])
 
     def fitted(key: str) -> Fitted:
-        sizes = _sizes(known, held_out, training, key)
+        sizes = _sizes(known, [held_out], training, key)
         halves = np.array([_half(sizes, e, familiarity.judge(known, e).score) for e in held_out.evidence])
         scaled = np.asarray(held_out.errors[key]) / np.maximum(halves, 1e-12) * DEVIATIONS
         kinship = _kinship(places, np.clip(scaled, -_CLIP, _CLIP))
         tail = _tail(scaled, correlation(Error(1.0, *(kinship[k] for k in _SHAPE)), places))
-        if pooled is not held_out:
-            sizes = _sizes(known, pooled, training, key)
+        if len(makers) > 1:
+            sizes = _sizes(known, makers, training, key)
             wider = np.array([_half(sizes, e, familiarity.judge(known, e).score) for e in held_out.evidence])
             own = min(1.0, float(halves.mean() / wider.mean())) ** 2  # part of the variance that is not the maker's
             kinship |= {"common": 1 - (1 - kinship["common"]) * own, "near": kinship["near"] * own}
         return cast(Fitted, sizes | kinship | {"tail": tail})
 
-    return {"level": LEVEL, "cases": len(pooled.evidence), "cd": fitted("cd"), "cl": fitted("cl")}
+    return {"level": LEVEL, "cases": sum(len(m.evidence) for m in makers), "cd": fitted("cd"), "cl": fitted("cl")}
 
 
-def cross_checked(known: Statistics, held_out: Sample, training: Sample | None = None) -> dict[str, Floats]:
-    """Each error over the half width that cases of other folds give it, by coefficient: within 1 is covered."""
-    count = len(held_out.evidence)
-    order = np.random.default_rng(0).permutation(count)
-    scores = [familiarity.judge(known, e).score for e in held_out.evidence]
-    ratios = {key: np.zeros(count) for key in ("cd", "cl")}
-    for key, found in ratios.items():
+def cross_checked(
+    known: Statistics, held_out: Sample, training: Sample | None = None, foreign: Sample | None = None
+) -> dict[str, Floats]:
+    """Each error over the half width that cases of other folds give it, by coefficient: within 1 is covered.
+
+    Those of the held-out cases come first, then those of other makers.
+    """
+    makers = [held_out] if foreign is None or not foreign.evidence else [held_out, foreign]
+    ratios: dict[str, Floats] = {}
+    folds = [np.argsort(np.random.default_rng(0).permutation(len(maker.evidence))) % FOLDS for maker in makers]
+    scores = [[familiarity.judge(known, e).score for e in maker.evidence] for maker in makers]
+    for key in ("cd", "cl"):
+        found = [np.zeros(len(maker.evidence)) for maker in makers]
         for fold in range(FOLDS):
-            others = held_out.only([i for i in range(count) if i not in order[fold::FOLDS]])
+            others = [m.only(np.flatnonzero(f != fold).tolist()) for m, f in zip(makers, folds, strict=True)]
             sizes = _sizes(known, others, training, key)
-            for i in order[fold::FOLDS]:
-                found[i] = held_out.errors[key][i] / _half(sizes, held_out.evidence[i], scores[i])
+            for ratio, maker, f, score in zip(found, makers, folds, scores, strict=True):
+                for i in np.flatnonzero(f == fold).tolist():
+                    ratio[i] = maker.errors[key][i] / _half(sizes, maker.evidence[i], score[i])
+        ratios[key] = np.concatenate(found)
     return ratios
 
 
-def _sizes(known: Statistics, held_out: Sample, training: Sample | None, key: str) -> Sizes:
-    """How large errors are: `growth` with the score, and `half` the width at the edge of `inside` by angle."""
-    samples = [held_out] if training is None else [held_out, training]
+def _sizes(known: Statistics, makers: Sequence[Sample], training: Sample | None, key: str) -> Sizes:
+    """How large errors are: `growth` with the score, and `half` the width at the edge of `inside` by angle, which holds
+    for the cases of each maker."""
+    samples = [*makers] if training is None else [*makers, training]
     scores = [np.array([familiarity.judge(known, e).score for e in sample.evidence]) for sample in samples]
     errors = [np.asarray(sample.errors[key], dtype=float) for sample in samples]
     growth = _growth(np.concatenate(scores), np.concatenate(errors))
-    ratio = np.abs(errors[0]) / strangeness(scores[0], growth)
-    stalled = np.array([_stalled(e) for e in held_out.evidence])
-    # A side of the angle without enough cases of its own is judged with all of them.
-    groups = [group if group.sum() >= FEWEST else np.ones(len(group), bool) for group in (~stalled, stalled)]
-    return {"growth": growth, "half": [_quantile(ratio[group]) for group in groups]}
+    halves = []
+    for maker, error, score in zip(makers, errors, scores, strict=False):  # but for the training cases
+        ratio = np.abs(error) / strangeness(score, growth)
+        stalled = np.array([_stalled(e) for e in maker.evidence])
+        # A side of the angle without enough cases of its own is judged with all of them.
+        groups = [group if group.sum() >= FEWEST else np.ones(len(group), bool) for group in (~stalled, stalled)]
+        halves.append([_quantile(ratio[group]) for group in groups])
+    return {"growth": growth, "half": [max(sides) for sides in zip(*halves, strict=True)]}
 
 
 def _half(sizes: Sizes, evidence: familiarity.Evidence, score: float) -> float:
