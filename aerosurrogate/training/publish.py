@@ -65,8 +65,10 @@ class Measured:
 def measure(surrogate: Surrogate, recipe: Recipe, *, with_beside: bool = True) -> Measured:
     """Evaluate a model on the cases of its recipe; those of sets beside the first are many and can be left out."""
     data, first = recipe.data, Dataset(recipe.data.path)
-    assert surrogate.learned is not None
     names, learned = first.names(), surrogate.learned
+    if learned is None:
+        remedy = "train it again: models of earlier versions do not remember their cases"
+        raise InputError("which cases it learned from is not known", seen=surrogate.card.get("name"), remedy=remedy)
     train, validation = (
         [name for name, check in zip(names, first.checks(names), strict=True) if check in part]
         for part in (learned["train"], learned["validation"])
