@@ -276,6 +276,7 @@ def _control(conditions: Conditions, settings: MeshSettings, area: float) -> dic
                 "patches": "(body)",
                 "executeControl": "timeStep",
                 "executeInterval": 10,  # as dear as a tenth of an iteration, and it hardly changes
+                "writeControl": "writeTime",  # or every iteration is written: a tenth of the time, and a gigabyte
                 "log": False,
             },
             "means": {
