@@ -16,6 +16,7 @@ from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh import surroundings
+from aerosurrogate.mesh.potential import PotentialFlow
 from aerosurrogate.mesh.surface import Surface
 
 if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
@@ -70,7 +71,9 @@ def in_place(surrogate: "Surrogate", places: Places) -> Places:
     frame = surrogate.training_frame
     if frame is None or not any(frame.origin) or not surrogate.scaling.in_metres:
         return places
-    return replace(places, points=places.points + np.array(frame.origin, np.float32))
+    by = np.array(frame.origin, np.float32)
+    outline = None if places.outline is None else places.outline.moved(by)
+    return replace(places, points=places.points + by, outline=outline)
 
 
 def sample(
@@ -103,6 +106,7 @@ def sample(
         normals=np.concatenate([scaled.normals[skin.cells], off.direction]).astype(np.float32),
         distance=np.concatenate([np.zeros(len(skin.points)), off.distance]).astype(np.float32) * np.float32(length),
         conditions=stream,
+        outline=PotentialFlow.around(surface),
     )
 
 
@@ -131,6 +135,7 @@ def skin_places(surface: Surface, stream: Conditions, group: NDArray[np.int64] |
         normals=normals.astype(np.float32),
         distance=np.zeros(len(centres), np.float32),
         conditions=stream,
+        outline=PotentialFlow.around(surface),
     )
 
 

@@ -26,6 +26,7 @@ from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.scaling import CLOSEST, WAVES
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields
+from aerosurrogate.mesh import potential
 from aerosurrogate.mesh.distance import nearest
 from aerosurrogate.mesh.orient import open_edges
 from aerosurrogate.mesh.read import read_surface
@@ -212,7 +213,17 @@ class Response:
         inner = seen.inner & ~seen.skin
         distance = torch.where(seen.skin, torch.zeros_like(gap), torch.where(inner, plane, gap))
         away = torch.where((seen.skin | inner)[:, None], n, off / gap[:, None])
-        features = inputs_of(scaling.input_names, points + seen.shift, away, distance, seen.skin, speed, alpha, stream)
+        features = inputs_of(
+            scaling.input_names,
+            points + seen.shift,
+            away,
+            distance,
+            seen.skin,
+            speed,
+            alpha,
+            stream,
+            faces + seen.shift,
+        )
         mean, size = (torch.tensor(v, dtype=torch.float64) for v in scaling.input_scale)
         inputs = ((features - mean) / size).float()[None].to(self.surrogate.device)
         answer = self.surrogate.model(inputs, skin=seen.skin[None].to(self.surrogate.device))
@@ -280,10 +291,12 @@ def inputs_of(
     speed: Tensor,
     alpha: Tensor,
     stream: Conditions,
+    faces: Tensor,
 ) -> Tensor:
     """A model's inputs (n, c), as data.scaling.INPUTS makes them, of tensors that can be differentiated.
 
-    points, away (n, d); distance, skin (n,); speed in m/s, alpha in degrees; length and viscosity are the stream's.
+    points, away (n, d); distance, skin (n,); speed in m/s, alpha in degrees; length and viscosity are the stream's;
+    faces (m, d, d) are those of the body.
     """
     (n, d), length = points.shape, stream.length
     angle = torch.deg2rad(alpha)
@@ -297,7 +310,13 @@ def inputs_of(
         angles = torch.cat([(2 * torch.pi / wave) * place for wave in WAVES], dim=1)
         return torch.cat([angles.sin(), angles.cos()], dim=1)
 
+    def potential_flow() -> Tensor:
+        edge = potential.Edge.of(faces.detach().numpy())
+        strengths = potential.strengths(faces, edge, torch)
+        return potential.seen(faces, strengths, points, away, distance, angle, torch)
+
     known = {
+        "potential_flow": potential_flow,
         "position": lambda: points,
         "position_per_length": lambda: points / length,
         "normal": lambda: away,

@@ -14,7 +14,7 @@ from aerosurrogate.simulate.car_case import MESHES, MeshSettings, lattice, size_
 from aerosurrogate.simulate.spec import Design
 
 pytestmark = pytest.mark.skipif(shutil.which("simpleFoam") is None, reason="needs OpenFOAM")
-COARSE = MeshSettings(base_cell=0.4, average_from=40, iterations=50)
+COARSE = MeshSettings(base_cell=0.4, average_from=50, iterations=60, longer=0)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_the_lattice_is_placed_by_the_name_of_the_case_and_keeps_the_planes():
 
 
 def test_held_out_bodies_are_averaged_over_placements(tmp_path, monkeypatch):
-    monkeypatch.setitem(MESHES, "fast", replace(COARSE, base_cell=0.5, iterations=45))
+    monkeypatch.setitem(MESHES, "fast", replace(COARSE, base_cell=0.5, iterations=55))
     design = Design("box", "car", {"kind": "ahmed", "slant": 0.0}, Conditions(40.0, 1.044, ground=True), placements=2)
     monkeypatch.setattr(cars, "unsteadiness", lambda *_: "")
     solution = cars.solve(design, tmp_path, "fast")
@@ -146,3 +146,26 @@ def test_a_drag_history_counts_as_converged_only_when_it_stands_still():
     assert cars.is_flat({"Cd": steady, "Cl": 0 * steady})
     assert not cars.is_flat({"Cd": steady[: cars.FLAT_WINDOW], "Cl": 0 * steady[: cars.FLAT_WINDOW]}), "too early"
     assert not cars.is_flat({"Cd": steady, "Cl": np.linspace(0, 0.1, 200)})
+
+
+def test_a_wake_that_wanders_is_averaged_for_longer_and_the_case_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(cars, "unsteadiness", lambda *_: "drag not steady")
+    settings = replace(COARSE, base_cell=0.5, iterations=45, longer=30)
+    design = Design("box", "car", {"kind": "ahmed", "slant": 0.0}, Conditions(40.0, 1.044, ground=True))
+    solution = cars.solve_body(design, cars.body_of(design), tmp_path, settings)
+    drag = solution.history["Cd"]
+    assert len(drag) == 75
+    assert solution.case.tags["averaged"] == "30 iterations"
+    assert solution.case.reference["cd"] == pytest.approx(drag[45:].mean(), rel=1e-6)
+    integrated = solution.case.coefficients()
+    assert integrated.cd == pytest.approx(drag[45:].mean(), rel=5e-3), "the fields are means over the same iterations"
+    assert abs(integrated.cd - drag[-1]) > abs(integrated.cd - drag[45:].mean())
+    assert not [folder for folder in tmp_path.iterdir() if folder.name in ("50", "60")], "written at the end alone"
+
+
+def test_a_mean_counts_where_its_halves_agree():
+    steady = {"Cd": 0.3 + 0.05 * np.sin(np.arange(400)), "Cl": 0.1 * np.cos(np.arange(400))}
+    assert cars.wandering(steady, 400) == ""
+    assert "drag not steady" in cars.wandering(steady | {"Cd": np.linspace(0.3, 0.33, 400)}, 400)
+    assert "that of lift by 0.05" in cars.wandering(steady | {"Cl": np.linspace(0.0, 0.1, 400)}, 400)
+    assert cars.wandering(steady | {"Cd": np.full(400, np.nan)}, 400)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from aerosurrogate import forces
 from aerosurrogate.conditions import Conditions, FlowAxes
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.potential import PotentialFlow
 
 Array = NDArray[np.float32]
 Where = Literal["all", "surface", "volume"]
@@ -60,6 +61,7 @@ class Case:
     grid: tuple[int, ...] | None = None  # shape of a structured mesh, row-major
     symmetry: Literal["y"] | None = None  # only y >= 0 is held; `whole` mirrors it
     tags: dict[str, str] = field(default_factory=dict)  # kind of body, NACA digits, ...
+    outline: PotentialFlow | None = None  # around the whole skin of a section of which some points are held here
 
     def __post_init__(self) -> None:
         n, d = self.points.shape if self.points.ndim == 2 else (0, 0)
@@ -134,6 +136,14 @@ class Case:
         ours |= {"area": self.conditions.length} if self.dimensions == 2 and self.conditions else {}
         return replace(self, reference={k: v for k, v in ours.items() if v is not None} | self.reference)
 
+    @property
+    def potential_flow(self) -> PotentialFlow | None:
+        """That around a section; None in 3D, and where its skin is not known."""
+        if self.outline is not None or self.dimensions != 2 or self.normals is None or self.areas is None:
+            return self.outline
+        skin = self.surface
+        return PotentialFlow.of_faces(self.points[skin], self.normals[skin], self.areas[skin])
+
     def arrays(self) -> dict[str, NDArray]:
         """Every array of the case by its name in the store: `fields/p`, `features/a`, `points`, ..."""
         plain = {
@@ -162,6 +172,7 @@ class Case:
             volumes=pick(self.volumes),
             cells=None,
             grid=None,
+            outline=self.potential_flow,
         )
 
     def lives_at(self, name: str, rows: NDArray[np.bool_]) -> bool:

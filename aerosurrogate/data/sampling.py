@@ -107,9 +107,10 @@ def by_area(areas: NDArray, count: int, rng: np.random.Generator) -> NDArray[np.
 
 def mirrored(case: Case) -> Case:
     """A 2D case upside down at the opposite angle of attack, which is as good a solution as the case itself."""
-    flip = np.array([1, -1], np.float32)
+    flip, flow = np.array([1, -1], np.float32), case.potential_flow
     return replace(
         case,
+        outline=None if flow is None else flow.mirrored(),
         points=case.points * flip,
         normals=None if case.normals is None else case.normals * flip,
         fields={k: v * flip if field_spec(k).vector else v for k, v in case.fields.items()},

@@ -8,7 +8,7 @@ would have to learn it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,11 +18,13 @@ from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Array, Case, field_spec
 from aerosurrogate.data.statistics import Moments, Sums, add_up, mean_and_deviation, sums_of
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.potential import PotentialFlow
 
 CLOSEST = 1e-5  # body lengths: wall distances below it look alike in "log_distance"
 NOTHING = 1e-3  # of a vector's size: a component with less is none
 WAVES = (1.0, 0.5, 0.25, 0.125)  # body lengths
 MeanAndSize = tuple[tuple[float, ...], tuple[float, ...]]  # by channel: subtracted, and divided by
+_DIAMOND = np.array([[0.5, 0.5], [-0.5, 0.5], [-0.5, -0.5], [0.5, -0.5]])  # some section, by the middles of its sides
 _IN_FILES = {f"{name}_scale": f"{name}s_spread" for name in ("input", "field", "coefficient")}
 
 
@@ -37,11 +39,13 @@ class Places:
     conditions: Conditions | None = None
     features: Mapping[str, Array] | None = None
     source: int = 0  # of the recipe's data sets, the one whose way of solving is meant; 0 is what a model answers as
+    outline: PotentialFlow | None = None  # around the section that these are places of
 
     @classmethod
     def of(cls, case: Case) -> Self:
         source = int(case.tags.get("source", 0))
-        return cls(case.points, case.surface, case.normals, case.distance, case.conditions, case.features, source)
+        seen = case.points, case.surface, case.normals, case.distance, case.conditions, case.features
+        return cls(*seen, source, case.potential_flow)
 
     def rows(self, start: int, stop: int) -> "Places":
         """The points from `start` up to `stop`."""
@@ -58,6 +62,7 @@ class Places:
             self.conditions,
             features,
             self.source,
+            self.outline,
         )
 
 
@@ -86,6 +91,12 @@ def _nearest(places: Places) -> Array:
     return (places.points - distance[:, None] * away) / _length(places)
 
 
+def _potential_flow(places: Places) -> Array:
+    flow, stream = _known(places.outline, "potential flow around a section"), _known(places.conditions, "the stream")
+    away, distance = _known(places.normals, "normals"), _known(places.distance, "wall distances")
+    return np.asarray(flow.seen(places.points, away, distance, stream.alpha), np.float32)
+
+
 def _waves(positions: Array) -> Array:
     """Sines and cosines of positions in body lengths (n, d), by which close places differ: (n, 2 w d)."""
     angles = np.concatenate([(2 * np.pi / wave) * positions for wave in WAVES], axis=1)
@@ -104,6 +115,7 @@ INPUTS: dict[str, Callable[[Places], Array]] = {
     ),
     "nearest_per_length": _nearest,
     "nearest_waves": lambda places: _waves(_nearest(places)),
+    "potential_flow": _potential_flow,  # what air without friction does there, and its lift
     "surface": lambda places: places.surface[:, None].astype(np.float32),
     "stream": lambda places: _everywhere(places, _direction(places)),
     "stream_velocity": lambda places: _everywhere(places, _direction(places) * places.conditions.speed),  # type: ignore[union-attr]
@@ -330,6 +342,7 @@ def input_widths(scaling: Scaling) -> tuple[int, ...]:
     """Channels of each input. A case's own features, whose width no rule tells, share what the others leave."""
     zero = np.zeros((1, scaling.dimensions), np.float32)
     one = Places(zero, np.zeros(1, bool), zero, np.zeros(1, np.float32), Conditions(speed=1.0, length=1.0))
+    one = replace(one, outline=PotentialFlow.of_faces(_DIAMOND, _DIAMOND, np.full(4, 2**0.5)))
     known = {name: INPUTS[name](one).shape[1] for name in scaling.input_names if name in INPUTS}
     own = sum(name not in INPUTS for name in scaling.input_names)
     rest = scaling.input_channels - sum(known.values())

@@ -10,7 +10,7 @@ skin, distance on it) are not stored but put back when read. Compact shards take
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn, NotRequired, TypedDict
@@ -23,6 +23,7 @@ from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.statistics import Moments, add_up, moments
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.potential import PotentialFlow
 from aerosurrogate.writing import replacing, write_json
 
 SCHEMA = 1
@@ -278,6 +279,7 @@ class Dataset:
         self.folder = Path(folder)
         self.manifest = manifest or self._read_manifest()
         self._shards: dict[str, dict[str, StoredArray]] = {}
+        self._outlines: dict[str, PotentialFlow] = {}
 
     def _read_manifest(self) -> Manifest:
         path = self.folder / "manifest.json"
@@ -360,12 +362,23 @@ class Dataset:
         return Case(
             name=name,
             **parts,
+            outline=None if rows is None else self._outline(name, stored),
             conditions=stream_of(meta) if meta["conditions"] else None,
             reference=meta["reference"],
             grid=tuple(meta["grid"]) if meta["grid"] and rows is None else None,
             symmetry=meta["symmetry"],
             tags=meta["tags"],
         )
+
+    def _outline(self, name: str, stored: Mapping[str, StoredArray]) -> PotentialFlow | None:
+        """The potential flow around the whole skin of a section: solved once, however often some points are read."""
+        meta, needed = self._meta(name), ("points", "normals", "areas")
+        if meta["dimensions"] != 2 or not meta["surface"] or not meta["conditions"] or not stored.keys() >= set(needed):
+            return None
+        if name not in self._outlines:
+            points, normals, areas = (stored[key].rows(0, meta["surface"]) for key in needed)
+            self._outlines[name] = PotentialFlow.of_faces(points, normals, areas)
+        return self._outlines[name]
 
     def has_fields(self, name: str) -> bool:
         """Whether more is known of a case than its coefficients."""

@@ -153,7 +153,7 @@ def solve(design: Design, folder: Path, fidelity: Fidelity, cautious: bool) -> S
     flat = len(history["Cl"]) < ITERATIONS or _flat(history)  # a fast run can end before it is seen to be flat
     case = _read(fine, design, history, averaged=not flat)
     reason = "" if flat or _steady_mean(history) else _unrest(history)
-    return Solution(case, history, not reason, reason, retry=False)
+    return Solution(case, history, not reason, reason)
 
 
 def curve_of(design: Design) -> Array:

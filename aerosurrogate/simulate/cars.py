@@ -25,7 +25,7 @@ from aerosurrogate.mesh.surface import Floats, Surface
 from aerosurrogate.mesh.surroundings import usual_region
 from aerosurrogate.simulate import openfoam as foam
 from aerosurrogate.simulate import shapes
-from aerosurrogate.simulate.car_case import MESHES, WINDOW, MeshSettings, size_of, write_case
+from aerosurrogate.simulate.car_case import LONG, MESHES, WINDOW, MeshSettings, size_of, write_case
 from aerosurrogate.simulate.spec import Design, Fidelity, Range, Solution
 
 METHOD = 3  # raised with every change of mesh or solver that moves results: no folder mixes two
@@ -35,7 +35,10 @@ SPEED = (15.0, 45.0)  # m/s
 KEPT_CELLS = 24_000  # of the solver's cells in the region around the body, a random subset
 # What ends a run early: iterations, of the drag, of 1, and iterations at least (a wake takes long to settle).
 FLAT_WINDOW, FLAT_DRAG, FLAT_LIFT, FLAT_FROM = 50, 0.003, 0.003, 110
-DRIFT, SCATTER = 0.01, 0.05  # of the mean drag, over the iterations averaged: what counts as converged
+# Of the mean drag, over the iterations averaged: what counts as steady. A wake that swings slowly by more seems to
+# stand still wherever it turns round: ended there, single bodies had drags 8 % off their means.
+DRIFT, SCATTER = 0.01, 0.015
+LONG_DRIFT = 0.02  # of the mean drag, and of lift beside 1: the same of a wake that wanders, over many more iterations
 COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
 _AXES = FlowAxes.parse()
 
@@ -138,6 +141,8 @@ def solve_body(
 ) -> Solution:
     """Solve the flow around closed pieces given in the car's frame.
 
+    A wake that does not settle is averaged over many more iterations: where their halves agree, that mean is the
+    answer, and the case's tag `averaged` says so.
     With a `frame`, the mesh is laid as around that body: what it does to the drag of both is then mostly the same.
     """
     frame = frame or surface
@@ -152,17 +157,25 @@ def solve_body(
 
     def settled() -> bool:
         history = foam.history(folder)
-        averaged = len(history.get("Cd", ())) - settings.average_from
+        done = len(history.get("Cd", ()))
+        if done > settings.iterations:
+            return False
+        averaged = done - settings.average_from
         return is_flat(history) or (averaged >= WINDOW and not unsteadiness(history["Cd"], settings.average_from))
 
     foam.run(folder, "simpleFoam", until=settled)
     history = foam.history(folder)
-    case = read_case(design, folder, surface, half=half, area=area)
-    count = len(history["Cd"]) - settings.average_from  # of the iterations that the fields are means of; 0: the last
-    last = slice(-max(1, min(count, WINDOW)), None)
+    done, reason = len(history["Cd"]), unsteadiness(history["Cd"], settings.average_from)
+    count = min(done - settings.average_from, WINDOW)  # of the iterations that the fields are means of; 0: the last
+    if wanders := bool(reason) and done > settings.iterations:
+        count = done - settings.iterations
+        reason = wandering(history, count)
+    case = read_case(design, folder, surface, half=half, area=area, wanders=wanders)
+    last = slice(-max(1, count), None)
     means = {name: float(history[column][last].mean()) for name, column in COEFFICIENTS.items()}
-    reason = unsteadiness(history["Cd"], settings.average_from)
-    return Solution(replace(case, reference=case.reference | means), history, not reason, reason)
+    said = {"averaged": f"{count} iterations"} if wanders else {}
+    case = replace(case, reference=case.reference | means, tags=case.tags | said)
+    return Solution(case, history, not reason, reason)
 
 
 def is_flat(history: dict[str, Floats]) -> bool:
@@ -187,6 +200,16 @@ def unsteadiness(drag: Floats, since: int) -> str:
     return ""
 
 
+def wandering(history: dict[str, Floats], count: int) -> str:
+    """Why drag and lift have no mean over so many last iterations, or ''."""
+    drag, lift = (foam.drift(history[name], count) for name in ("Cd", "Cl"))
+    mean = abs(float(history["Cd"][-count:].mean()))
+    if abs(drag) < LONG_DRIFT * mean and abs(lift) < LONG_DRIFT:  # not where they are not numbers
+        return ""
+    drifts = f"its mean drifts by {abs(drag) / mean:.1%}, that of lift by {abs(lift):.2g}"
+    return f"drag not steady: over {count} iterations {drifts}"
+
+
 def frontal_area(surface: Surface) -> float:
     """Silhouette seen along the flow, above the ground, m2."""
     return float(forces.silhouette_area(surface.corners.clip([-np.inf, -np.inf, 0.0]), _AXES))
@@ -209,7 +232,7 @@ def sound_faces(vectors: Floats, conditions: Conditions | None) -> NDArray[np.in
     return np.flatnonzero(np.linalg.norm(vectors, axis=1) > 1e-12 * length**2)
 
 
-def read_case(design: Design, folder: Path, surface: Surface, *, half: bool, area: float) -> Case:
+def read_case(design: Design, folder: Path, surface: Surface, *, half: bool, area: float, wanders: bool) -> Case:
     """The solved flow as a Case: every face of the body, and a random part of the cells in the region around it.
 
     The cells kept stand for those left out: their volumes are scaled up to fill the region.
@@ -217,7 +240,8 @@ def read_case(design: Design, folder: Path, surface: Surface, *, half: bool, are
     conditions = design.conditions
     mesh = foam.read_mesh(folder)
     end = foam.latest_time(folder)
-    mean = "Mean" if (end / "pMean").exists() else ""  # none where the run ended early, standing still
+    usual = "Mean" if (end / "pMean").exists() else ""  # none where the run ended early, standing still
+    mean = f"Mean_{LONG}" if wanders else usual
     pressure, velocity, shear = (foam.read_field(end / f"{f}{mean}", mesh) for f in ("p", "U", "wallShearStress"))
 
     body = mesh.patches["body"].faces

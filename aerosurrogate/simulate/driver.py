@@ -293,7 +293,7 @@ def solve_task(task: Task) -> Outcome:
             reason = solution.reason
         except (openfoam.SolverError, InputError, ValueError) as error:
             solution, reason = None, str(error)
-        if solution is not None and (solution.converged or not solution.retry):
+        if solution is not None:  # safer settings help where the solver fails, not where a wake will not settle
             break
     outcome = Outcome(
         name=design.name,

@@ -45,16 +45,12 @@ class Design:
 
 @dataclass(frozen=True)
 class Solution:
-    """A solved case. history: {column of forceCoeffs: (iterations,)}; reason: why it is not converged, or ''.
-
-    retry: whether safer settings may help where it is not.
-    """
+    """A solved case. history: {column of forceCoeffs: (iterations,)}; reason: why it is not converged, or ''."""
 
     case: Case
     history: dict[str, np.ndarray]
     converged: bool
     reason: str = ""
-    retry: bool = True
 
 
 @dataclass(frozen=True)
