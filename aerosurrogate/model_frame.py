@@ -15,8 +15,7 @@ from aerosurrogate.body import Body
 from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh import surroundings
-from aerosurrogate.mesh.potential import PotentialFlow
+from aerosurrogate.mesh import potential, surroundings
 from aerosurrogate.mesh.surface import Surface
 
 if TYPE_CHECKING:  # torch takes seconds to import, and files that hold a pressure do without
@@ -106,7 +105,7 @@ def sample(
         normals=np.concatenate([scaled.normals[skin.cells], off.direction]).astype(np.float32),
         distance=np.concatenate([np.zeros(len(skin.points)), off.distance]).astype(np.float32) * np.float32(length),
         conditions=stream,
-        outline=PotentialFlow.around(surface),
+        outline=potential.around(surface, ground=stream.ground),
     )
 
 
@@ -135,7 +134,7 @@ def skin_places(surface: Surface, stream: Conditions, group: NDArray[np.int64] |
         normals=normals.astype(np.float32),
         distance=np.zeros(len(centres), np.float32),
         conditions=stream,
-        outline=PotentialFlow.around(surface),
+        outline=potential.around(surface, ground=stream.ground),
     )
 
 

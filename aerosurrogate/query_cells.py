@@ -12,10 +12,9 @@ from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.scaling import Places
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import PLANE, SURROUNDINGS
-from aerosurrogate.mesh import surroundings
+from aerosurrogate.mesh import potential, surroundings
 from aerosurrogate.mesh.distance import distance, inside
 from aerosurrogate.mesh.pattern import Pattern
-from aerosurrogate.mesh.potential import PotentialFlow
 from aerosurrogate.mesh.surface import Surface
 
 POINTS = 5000  # around a section
@@ -106,7 +105,7 @@ def places_at(surface: Surface, stream: Conditions, points: Floats) -> tuple[Pla
         normals=found.direction.astype(np.float32),
         distance=np.where(near, 0.0, np.abs(found.distance)).astype(np.float32),
         conditions=stream,
-        outline=PotentialFlow.around(surface),
+        outline=potential.around(surface, ground=stream.ground),
     ), covered
 
 

@@ -10,8 +10,9 @@ The coefficient is that of the body's own silhouette, as `coeffs` prints it; ref
 are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data.scaling import CLOSEST, WAVES
 from aerosurrogate.errors import InputError
 from aerosurrogate.flow_fields import FlowFields
-from aerosurrogate.mesh import potential
+from aerosurrogate.mesh import potential, source_panels, vortex_panels
 from aerosurrogate.mesh.distance import nearest
 from aerosurrogate.mesh.orient import open_edges
 from aerosurrogate.mesh.read import read_surface
@@ -166,6 +167,7 @@ class Response:
         self.cells = torch.from_numpy(prepared.surface.cells)
         self.faced = torch.from_numpy(prepared.surface.normals)  # which way is out
         self.draws = [_Seen(prepared.surface, prepared.stream, surrogate, seed) for seed in seeds]
+        self.body_flow = _MovedFlow(prepared.surface, prepared.stream) if prepared.surface.dimension == 3 else None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -213,17 +215,12 @@ class Response:
         inner = seen.inner & ~seen.skin
         distance = torch.where(seen.skin, torch.zeros_like(gap), torch.where(inner, plane, gap))
         away = torch.where((seen.skin | inner)[:, None], n, off / gap[:, None])
-        features = inputs_of(
-            scaling.input_names,
-            points + seen.shift,
-            away,
-            distance,
-            seen.skin,
-            speed,
-            alpha,
-            stream,
-            faces + seen.shift,
-        )
+        if self.body_flow is None:
+            flow = section_flow(faces + seen.shift)
+        else:
+            flow = partial(self.body_flow.seen, seen, faces, normals)
+        points = points + seen.shift
+        features = inputs_of(scaling.input_names, points, away, distance, seen.skin, speed, alpha, stream, flow)
         mean, size = (torch.tensor(v, dtype=torch.float64) for v in scaling.input_scale)
         inputs = ((features - mean) / size).float()[None].to(self.surrogate.device)
         answer = self.surrogate.model(inputs, skin=seen.skin[None].to(self.surrogate.device))
@@ -259,6 +256,32 @@ class _Seen:
         self.face = torch.from_numpy(found.cells)
         self.weights = torch.from_numpy(weights)
         self.inner = torch.from_numpy(weights.min(axis=1) > INNER)
+        self.places = places
+
+
+class _MovedFlow:
+    """The potential flow around a body whose corners move: its panels are tied to the faces that they were drawn on."""
+
+    def __init__(self, surface: Surface, stream: Conditions) -> None:
+        flow = potential.around(surface, ground=stream.ground)
+        assert isinstance(flow, source_panels.BodyFlow)
+        self.flow = flow
+        found = nearest(surface, flow.points)
+        self.face = torch.from_numpy(found.cells)
+        self.weights = torch.from_numpy(_barycentric(surface.corners[found.cells], found.closest))
+
+    def seen(self, draw: "_Seen", faces: Tensor, normals: Tensor, *_: Tensor) -> Tensor:
+        """What `BodyFlow.seen` says at the points of a draw, of faces (m, 3, 3) with unit normals (m, 3)."""
+        points = torch.einsum("nk,nkd->nd", self.weights, faces[self.face])
+        centres, facing = source_panels.centres_and_normals(points, normals[self.face], self.flow.panels, torch)
+        across = torch.linalg.cross(faces[:, 1] - faces[:, 0], faces[:, 2] - faces[:, 0])
+        area = 0.5 * across.norm(dim=1).sum()
+        velocity = source_panels.slip(centres, facing, area, self.flow.ground, torch)
+        places = draw.places  # where they were drawn: the panels next to them stay the same ones
+        assert places.normals is not None
+        assert places.distance is not None
+        rows, weights = self.flow.between(places.points, places.normals, places.distance)
+        return source_panels.with_pressure(torch.einsum("mk,mkd->md", torch.from_numpy(weights), velocity[rows]), torch)
 
 
 def _barycentric(corners: Floats, points: Floats) -> Floats:
@@ -291,12 +314,12 @@ def inputs_of(
     speed: Tensor,
     alpha: Tensor,
     stream: Conditions,
-    faces: Tensor,
+    potential_flow: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
 ) -> Tensor:
     """A model's inputs (n, c), as data.scaling.INPUTS makes them, of tensors that can be differentiated.
 
     points, away (n, d); distance, skin (n,); speed in m/s, alpha in degrees; length and viscosity are the stream's;
-    faces (m, d, d) are those of the body.
+    `potential_flow` tells of points, ways off, distances and an angle in radians what `PotentialFlow.seen` does.
     """
     (n, d), length = points.shape, stream.length
     angle = torch.deg2rad(alpha)
@@ -310,13 +333,8 @@ def inputs_of(
         angles = torch.cat([(2 * torch.pi / wave) * place for wave in WAVES], dim=1)
         return torch.cat([angles.sin(), angles.cos()], dim=1)
 
-    def potential_flow() -> Tensor:
-        edge = potential.Edge.of(faces.detach().numpy())
-        strengths = potential.strengths(faces, edge, torch)
-        return potential.seen(faces, strengths, points, away, distance, angle, torch)
-
     known = {
-        "potential_flow": potential_flow,
+        "potential_flow": lambda: potential_flow(points, away, distance, angle),
         "position": lambda: points,
         "position_per_length": lambda: points / length,
         "normal": lambda: away,
@@ -335,6 +353,16 @@ def inputs_of(
     if unknown := [name for name in names if name not in known]:
         raise InputError("an input of this model does not follow from a shape", seen=", ".join(unknown))
     return torch.cat([known[name]() for name in names], dim=1)
+
+
+def section_flow(faces: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    """The potential flow around a section of faces (m, 2, 2), for `inputs_of`."""
+
+    def seen(points: Tensor, away: Tensor, distance: Tensor, angle: Tensor) -> Tensor:
+        strengths = vortex_panels.strengths(faces, vortex_panels.Edge.of(faces.detach().numpy()), torch)
+        return vortex_panels.seen(faces, strengths, points, away, distance, angle, torch)
+
+    return seen
 
 
 def smoothed(surface: Surface, by_corner: Floats) -> Floats:

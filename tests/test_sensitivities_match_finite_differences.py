@@ -14,11 +14,11 @@ from aerosurrogate.cli import app
 from aerosurrogate.conditions import Conditions, StreamOptions
 from aerosurrogate.data import scaling
 from aerosurrogate.errors import InputError
-from aerosurrogate.mesh.potential import PotentialFlow
+from aerosurrogate.mesh import potential
 from aerosurrogate.mesh.read import read_surface
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.predict import Predictor
-from aerosurrogate.sensitivity import Response, evened, inputs_of, sensitivity, smoothed
+from aerosurrogate.sensitivity import Response, evened, inputs_of, section_flow, sensitivity, smoothed
 from aerosurrogate.viz.source import open_source
 
 SAMPLES = Path(__file__).parents[1] / "sample_meshes"
@@ -27,7 +27,9 @@ SAMPLES = Path(__file__).parents[1] / "sample_meshes"
 def test_inputs_are_those_that_models_are_trained_on():
     surface = read_surface("naca2412")
     stream = Conditions(speed=40.0, length=1.0, alpha=3.0)
-    places = replace(scaling.Places.of(made_up_case(surface, stream, 0)), outline=PotentialFlow.around(surface))
+    places = replace(
+        scaling.Places.of(made_up_case(surface, stream, 0)), outline=potential.around(surface, ground=stream.ground)
+    )
     names = [name for name in scaling.INPUTS if name != "source"]
     ours = inputs_of(
         names,
@@ -36,7 +38,7 @@ def test_inputs_are_those_that_models_are_trained_on():
         torch.tensor(40.0, dtype=torch.float64),
         torch.tensor(3.0, dtype=torch.float64),
         stream,
-        torch.from_numpy(surface.corners),
+        section_flow(torch.from_numpy(surface.corners)),
     )
     theirs = np.concatenate([scaling.INPUTS[name](places) for name in names], axis=1)
     np.testing.assert_allclose(ours.numpy(), theirs, rtol=2e-4, atol=2e-4)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from aerosurrogate import forces
 from aerosurrogate.conditions import Conditions, FlowAxes
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh import potential
 from aerosurrogate.mesh.potential import PotentialFlow
 
 Array = NDArray[np.float32]
@@ -61,7 +62,7 @@ class Case:
     grid: tuple[int, ...] | None = None  # shape of a structured mesh, row-major
     symmetry: Literal["y"] | None = None  # only y >= 0 is held; `whole` mirrors it
     tags: dict[str, str] = field(default_factory=dict)  # kind of body, NACA digits, ...
-    outline: PotentialFlow | None = None  # around the whole skin of a section of which some points are held here
+    outline: PotentialFlow | None = None  # around the whole skin, of which some points are held here
 
     def __post_init__(self) -> None:
         n, d = self.points.shape if self.points.ndim == 2 else (0, 0)
@@ -138,11 +139,12 @@ class Case:
 
     @property
     def potential_flow(self) -> PotentialFlow | None:
-        """That around a section; None in 3D, and where its skin is not known."""
-        if self.outline is not None or self.dimensions != 2 or self.normals is None or self.areas is None:
+        """That around the body; None where its skin is not known."""
+        if self.outline is not None or self.conditions is None or self.normals is None or self.areas is None:
             return self.outline
         skin = self.surface
-        return PotentialFlow.of_faces(self.points[skin], self.normals[skin], self.areas[skin])
+        skinned = self.points[skin], self.normals[skin], self.areas[skin]
+        return potential.of_skin(*skinned, ground=self.conditions.ground, half=self.symmetry is not None)
 
     def arrays(self) -> dict[str, NDArray]:
         """Every array of the case by its name in the store: `fields/p`, `features/a`, `points`, ..."""

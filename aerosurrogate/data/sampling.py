@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from aerosurrogate.data.case import Case, field_spec
 from aerosurrogate.data.store import Dataset, Entry, stream_of
 from aerosurrogate.mesh import surroundings
+from aerosurrogate.mesh.vortex_panels import SectionFlow
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def mirrored(case: Case) -> Case:
     flip, flow = np.array([1, -1], np.float32), case.potential_flow
     return replace(
         case,
-        outline=None if flow is None else flow.mirrored(),
+        outline=flow.mirrored() if isinstance(flow, SectionFlow) else None,
         points=case.points * flip,
         normals=None if case.normals is None else case.normals * flip,
         fields={k: v * flip if field_spec(k).vector else v for k, v in case.fields.items()},

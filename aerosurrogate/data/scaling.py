@@ -18,13 +18,13 @@ from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Array, Case, field_spec
 from aerosurrogate.data.statistics import Moments, Sums, add_up, mean_and_deviation, sums_of
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh import potential
 from aerosurrogate.mesh.potential import PotentialFlow
 
 CLOSEST = 1e-5  # body lengths: wall distances below it look alike in "log_distance"
 NOTHING = 1e-3  # of a vector's size: a component with less is none
 WAVES = (1.0, 0.5, 0.25, 0.125)  # body lengths
 MeanAndSize = tuple[tuple[float, ...], tuple[float, ...]]  # by channel: subtracted, and divided by
-_DIAMOND = np.array([[0.5, 0.5], [-0.5, 0.5], [-0.5, -0.5], [0.5, -0.5]])  # some section, by the middles of its sides
 _IN_FILES = {f"{name}_scale": f"{name}s_spread" for name in ("input", "field", "coefficient")}
 
 
@@ -39,7 +39,7 @@ class Places:
     conditions: Conditions | None = None
     features: Mapping[str, Array] | None = None
     source: int = 0  # of the recipe's data sets, the one whose way of solving is meant; 0 is what a model answers as
-    outline: PotentialFlow | None = None  # around the section that these are places of
+    outline: PotentialFlow | None = None  # around the body that these are places of
 
     @classmethod
     def of(cls, case: Case) -> Self:
@@ -92,7 +92,10 @@ def _nearest(places: Places) -> Array:
 
 
 def _potential_flow(places: Places) -> Array:
-    flow, stream = _known(places.outline, "potential flow around a section"), _known(places.conditions, "the stream")
+    flow, stream = (
+        _known(places.outline, "the skin that potential flow goes around"),
+        _known(places.conditions, "the stream"),
+    )
     away, distance = _known(places.normals, "normals"), _known(places.distance, "wall distances")
     return np.asarray(flow.seen(places.points, away, distance, stream.alpha), np.float32)
 
@@ -115,7 +118,7 @@ INPUTS: dict[str, Callable[[Places], Array]] = {
     ),
     "nearest_per_length": _nearest,
     "nearest_waves": lambda places: _waves(_nearest(places)),
-    "potential_flow": _potential_flow,  # what air without friction does there, and its lift
+    "potential_flow": _potential_flow,  # a section's there, and its lift; a body's at the nearest skin
     "surface": lambda places: places.surface[:, None].astype(np.float32),
     "stream": lambda places: _everywhere(places, _direction(places)),
     "stream_velocity": lambda places: _everywhere(places, _direction(places) * places.conditions.speed),  # type: ignore[union-attr]
@@ -342,7 +345,8 @@ def input_widths(scaling: Scaling) -> tuple[int, ...]:
     """Channels of each input. A case's own features, whose width no rule tells, share what the others leave."""
     zero = np.zeros((1, scaling.dimensions), np.float32)
     one = Places(zero, np.zeros(1, bool), zero, np.zeros(1, np.float32), Conditions(speed=1.0, length=1.0))
-    one = replace(one, outline=PotentialFlow.of_faces(_DIAMOND, _DIAMOND, np.full(4, 2**0.5)))
+    sides = np.concatenate([np.eye(scaling.dimensions), -np.eye(scaling.dimensions)])  # of a square or cube: some body
+    one = replace(one, outline=potential.of_skin(0.5 * sides, sides, np.ones(len(sides)), ground=False, half=False))
     known = {name: INPUTS[name](one).shape[1] for name in scaling.input_names if name in INPUTS}
     own = sum(name not in INPUTS for name in scaling.input_names)
     rest = scaling.input_channels - sum(known.values())

@@ -23,6 +23,7 @@ from aerosurrogate.conditions import Conditions
 from aerosurrogate.data.case import Case
 from aerosurrogate.data.statistics import Moments, add_up, moments
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh import potential
 from aerosurrogate.mesh.potential import PotentialFlow
 from aerosurrogate.writing import replacing, write_json
 
@@ -371,13 +372,14 @@ class Dataset:
         )
 
     def _outline(self, name: str, stored: Mapping[str, StoredArray]) -> PotentialFlow | None:
-        """The potential flow around the whole skin of a section: solved once, however often some points are read."""
+        """The potential flow around a whole skin: solved once, however often some of its points are read."""
         meta, needed = self._meta(name), ("points", "normals", "areas")
-        if meta["dimensions"] != 2 or not meta["surface"] or not meta["conditions"] or not stored.keys() >= set(needed):
+        stream, half = meta["conditions"], meta["symmetry"] is not None
+        if meta["dimensions"] == 1 or not meta["surface"] or not stream or not stored.keys() >= set(needed):
             return None
         if name not in self._outlines:
-            points, normals, areas = (stored[key].rows(0, meta["surface"]) for key in needed)
-            self._outlines[name] = PotentialFlow.of_faces(points, normals, areas)
+            skin = [stored[key].rows(0, meta["surface"]) for key in needed]
+            self._outlines[name] = potential.of_skin(*skin, ground=stream["ground"], half=half)
         return self._outlines[name]
 
     def has_fields(self, name: str) -> bool:
