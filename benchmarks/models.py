@@ -1,19 +1,20 @@
 """What the models that come with the package say of two bodies that were measured, NACA 0012 and the Ahmed body, and of
 the held-out bodies of the data set road_rans.
 
-    python benchmarks/models.py RUN_DIR        # of validation_cars.py, whose Ahmed bodies and CFD it takes
+    python benchmarks/models.py        # a minute; takes the CFD of Ahmed bodies from validation_cars.py's ahmed.json
 
 Writes benchmarks/results/models.md.
 """
 
-import sys
+import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
 from validation_airfoils import LADSON, RESULTS, REYNOLDS
-from validation_cars import AHMED_SPEED, DATA, MEASURED, held_out
+from validation_cars import AHMED, AHMED_SPEED, DATA, MEASURED, ahmed_body, held_out
 
 from aerosurrogate.coeffs import CoeffsOptions, coeffs
 from aerosurrogate.conditions import StreamOptions
@@ -38,14 +39,14 @@ def airfoil() -> list[str]:
     return lines
 
 
-def car(run_dir: Path) -> list[str]:
+def car() -> list[str]:
     """Ahmed bodies by slant beside their own CFD and the measurements."""
-    solved = Dataset(run_dir / "ahmed").manifest.cases
+    solved = json.loads(AHMED.read_text())
     lines = ["| slant, degrees | Cd measured | Cd CFD | Cd model | model / CFD | trust |", "|" + "---|" * 6]
     for slant, measured in MEASURED.items():
-        file = run_dir / "shapes" / f"ahmed_{slant:g}.stl"
-        row = predicted(str(file), StreamOptions(speed=AHMED_SPEED))
-        truth = solved[f"{file.stem}_{AHMED_SPEED:g}ms"]["reference"]["cd"]
+        with tempfile.TemporaryDirectory() as folder:
+            row = predicted(str(ahmed_body(slant, Path(folder))), StreamOptions(speed=AHMED_SPEED))
+        truth = solved[f"{slant:g}"]
         beside = f"{truth:.3f} | {row['cd']:.3f} | {row['cd'] / truth - 1:+.1%}"
         lines.append(f"| {slant:g} | {measured:.3f} | {beside} | {row['trust']} |")
     return lines
@@ -67,7 +68,7 @@ def held_out_bodies() -> list[str]:
     ]
 
 
-def main(run_dir: Path) -> None:
+def main() -> None:
     lines = [
         "# The models beside measurements",
         "",
@@ -79,7 +80,7 @@ def main(run_dir: Path) -> None:
         f"`car`: Ahmed bodies without stilts over a moving ground at {AHMED_SPEED:g} m/s, beside CFD of the fidelity",
         "of its data:",
         "",
-        *car(run_dir),
+        *car(),
         "",
         "Bodies as wide as the road, solved as [validation_cars.md](validation_cars.md) says:",
         "",
@@ -89,4 +90,4 @@ def main(run_dir: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()
