@@ -14,20 +14,19 @@ from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.simulate import cars, shapes
 from aerosurrogate.simulate.driver import designs_of, own_design
 from aerosurrogate.simulate.shapes.air import RANGES as IN_AIR
+from aerosurrogate.simulate.shapes.blends import RANGES as BLENDED
 from aerosurrogate.simulate.shapes.cars import RANGES as CARS_WITH_OPTIONS
 from aerosurrogate.simulate.shapes.facets import RANGES as FACETED
 from aerosurrogate.simulate.shapes.loft import WHEEL_SINK
-from aerosurrogate.simulate.spec import read_spec
+from aerosurrogate.simulate.spec import Spec, read_spec
 
 KINDS = list(shapes.RANGES)
 EACH = 4  # bodies of a kind
 OPTIONS = {"mirrors", "spoiler", "rough_floor"}
 PLAIN = {"mirrors": ("no",), "spoiler": ("no",), "rough_floor": ("no",), "deform": (0.0, 0.0)}
 ON_GROUND = set(KINDS) - set(IN_AIR)
-ROAD, CHEAP, PROTOTYPES, FACETS = (
-    read_spec(Path(__file__).parents[1] / "specs" / f"{name}.toml")
-    for name in ("road_rans", "road_fast_rans", "prototypes_fast_rans", "facets_fast_rans")
-)
+NAMES = ("road", "road_fast", "prototypes_fast", "facets_fast", "blends", "blends_fast")
+SPECS = [read_spec(Path(__file__).parents[1] / "specs" / f"{name}_rans.toml") for name in NAMES]
 CARS = read_spec(Path(__file__).parents[1] / "specs" / "car_rans.toml")
 
 
@@ -35,6 +34,11 @@ def bodies(kind: str, narrowed: dict | None = None) -> list[tuple[dict, Surface]
     ranges = cars.RANGES | {"kind": (kind,)} | (narrowed or {})
     drawn = [cars.draw(ranges, np.random.default_rng([3, i]))[0] for i in range(EACH)]
     return [(p, shapes.surface(p)) for p in drawn]
+
+
+def looked_at(spec: Spec) -> int:
+    """How many of its bodies: the fewer, the longer they take to make."""
+    return 12 if {"faceted", "blended"}.issuperset(spec.ranges["kind"]) else 60
 
 
 def assert_sound(surface: Surface) -> None:
@@ -60,26 +64,26 @@ def test_every_piece_is_closed_and_faces_outward(kind):
             assert surface.pieces.max() + 1 == (3 if kind == "lorry" else 1) + wheels + extra
 
 
-@pytest.mark.parametrize("spec", [ROAD, CHEAP, PROTOTYPES, FACETS], ids=["dear", "cheap", "prototypes", "facets"])
+@pytest.mark.parametrize("spec", SPECS, ids=NAMES)
 def test_the_bodies_of_the_road_are_sound_and_of_every_kind(spec):
     designs = list(designs_of(spec, 200))
     assert {design.parameters["kind"] for design in designs} == set(spec.ranges["kind"])
     assert {*OPTIONS.intersection(spec.ranges), "deform"} <= {name for d in designs for name in d.parameters}
     assert all(design.conditions.ground == (design.parameters["kind"] in ON_GROUND) for design in designs)
-    for design in designs[:60]:
+    for design in designs[: looked_at(spec)]:
         surface = cars.body_of(design)
         assert_sound(surface)
         assert surface.size[0] == pytest.approx(design.conditions.length, rel=0.02)
         assert cars.frontal_area(surface) < design.conditions.length**2 * 2
 
 
-@pytest.mark.parametrize("spec", [ROAD, CHEAP, PROTOTYPES, FACETS], ids=["dear", "cheap", "prototypes", "facets"])
+@pytest.mark.parametrize("spec", SPECS, ids=NAMES)
 def test_pieces_hang_together(spec):
     """Mirrors, spoilers, bars and wheels reach into the body: nothing floats beside it."""
-    for design in designs_of(spec, 60):
+    for design in designs_of(spec, looked_at(spec)):
         surface = cars.body_of(design)
         body = surface.select(surface.pieces == 0)
-        if design.parameters["kind"] in CARS_WITH_OPTIONS | FACETED:
+        if design.parameters["kind"] in CARS_WITH_OPTIONS | FACETED | BLENDED:
             for piece in range(1, surface.pieces.max() + 1):
                 part = surface.points[np.unique(surface.cells[surface.pieces == piece])]
                 assert inside(body, part).any(), (design.name, piece, design.parameters)

@@ -38,8 +38,9 @@ FLAT_WINDOW, FLAT_DRAG, FLAT_LIFT, FLAT_FROM = 50, 0.003, 0.003, 110
 # Of the mean drag, over the iterations averaged: what counts as steady. A wake that swings slowly by more seems to
 # stand still wherever it turns round: ended there, single bodies had drags 8 % off their means.
 DRIFT, SCATTER = 0.01, 0.015
-# Of the mean drag, and of lift beside 1, from one half of many more iterations to the other, where a wake wanders. Their
-# mean is then off by half of it at most, less than by the placement of the mesh; left out, blunt bodies would be missing.
+# Of the mean drag, and of lift beside 1, from one half of many more iterations to the other, where a wake wanders.
+# Their mean is then off by half of it at most, less than by the placement of the mesh; left out, blunt bodies would be
+# missing.
 LONG_DRIFT = 0.04
 COEFFICIENTS = {"cd": "Cd", "cl": "Cl", "cm": "CmPitch"}
 _AXES = FlowAxes.parse()

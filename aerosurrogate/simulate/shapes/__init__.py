@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from aerosurrogate.mesh.surface import Surface
-from aerosurrogate.simulate.shapes import air, bluff, cars, details, facets
+from aerosurrogate.simulate.shapes import air, blends, bluff, cars, details, facets
 from aerosurrogate.simulate.shapes.air import AirShape
+from aerosurrogate.simulate.shapes.blends import BlendShape
 from aerosurrogate.simulate.shapes.bluff import AhmedShape, BluffShape
 from aerosurrogate.simulate.shapes.cars import CarShape
 from aerosurrogate.simulate.shapes.facets import FacetShape
 
-Shape = CarShape | FacetShape | BluffShape | AhmedShape | AirShape
+Shape = CarShape | FacetShape | BlendShape | BluffShape | AhmedShape | AirShape
 
-RANGES = cars.RANGES | facets.RANGES | bluff.RANGES | air.RANGES
+RANGES = cars.RANGES | facets.RANGES | blends.RANGES | bluff.RANGES | air.RANGES
 """Kind -> parameter -> its usual range."""
 OPTIONS = {
     "mirrors": cars.RANGES.keys() - {"concept", "prototype"},
@@ -39,7 +40,7 @@ def shape_of(parameters: Mapping[str, float | str]) -> Shape:
     kind = values["kind"]
     if kind == "ahmed":
         return AhmedShape(**values)
-    makers = ((cars, CarShape), (facets, FacetShape), (bluff, BluffShape), (air, AirShape))
+    makers = ((cars, CarShape), (facets, FacetShape), (blends, BlendShape), (bluff, BluffShape), (air, AirShape))
     return next(shape(**values) for room, shape in makers if kind in room.RANGES)
 
 
@@ -54,6 +55,8 @@ def surface(parameters: Mapping[str, float | str]) -> Surface:
         pieces += details.rough_floor(shape) if "rough_floor" in added else []
     elif isinstance(shape, FacetShape):
         pieces = facets.body(shape)
+    elif isinstance(shape, BlendShape):
+        pieces = blends.body(shape)
     else:
         pieces = air.body(shape) if isinstance(shape, AirShape) else bluff.body(shape)
     if amplitude := float(parameters.get("deform", 0.0)):
@@ -62,6 +65,8 @@ def surface(parameters: Mapping[str, float | str]) -> Surface:
         pieces += cars.wheels(shape)
     if isinstance(shape, FacetShape) and shape.wheels == "yes":
         pieces += facets.wheels(shape)
+    if isinstance(shape, BlendShape) and shape.wheels == "yes":
+        pieces += blends.wheels(shape)
     if isinstance(shape, BluffShape) and shape.wheels == "yes":
         pieces += bluff.wheels(shape)
     starts = np.cumsum([0] + [len(points) for points, _ in pieces])
