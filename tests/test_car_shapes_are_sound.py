@@ -25,7 +25,7 @@ EACH = 4  # bodies of a kind
 OPTIONS = {"mirrors", "spoiler", "rough_floor"}
 PLAIN = {"mirrors": ("no",), "spoiler": ("no",), "rough_floor": ("no",), "deform": (0.0, 0.0)}
 ON_GROUND = set(KINDS) - set(IN_AIR)
-NAMES = ("road", "road_fast", "prototypes_fast", "facets_fast", "blends", "blends_fast")
+NAMES = ("road", "road_fast", "prototypes_fast", "facets_fast", "blends", "blends_fast", "bluff_fast")
 SPECS = [read_spec(Path(__file__).parents[1] / "specs" / f"{name}_rans.toml") for name in NAMES]
 CARS = read_spec(Path(__file__).parents[1] / "specs" / "car_rans.toml")
 
