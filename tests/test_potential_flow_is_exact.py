@@ -181,7 +181,7 @@ def test_bodies_as_tensors_give_the_same_and_can_be_differentiated():
         return source_panels.slip(centres, facing, flow.panels.area, flow.ground, torch)
 
     velocity = slip(points)
-    np.testing.assert_allclose(velocity.detach(), flow.solved[1], atol=1e-9)
+    np.testing.assert_allclose(velocity.detach(), flow.solved[1], atol=1e-5)  # which is solved in single precision
     weights = torch.from_numpy(np.random.default_rng(0).normal(size=velocity.shape))
     (slope,) = torch.autograd.grad((weights * velocity).sum(), points)
     way = torch.from_numpy(np.sin(3 * flow.points))
