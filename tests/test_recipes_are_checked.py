@@ -123,16 +123,16 @@ def test_missing_data_says_where_they_come_from(tmp_path: Path) -> None:
     (tmp_path / "recipes").mkdir()
     path = tmp_path / "recipes" / "airfrans.toml"
     path.write_text(recipe("airfrans").read_text())
-    (tmp_path / "recipes" / "car_rans.toml").write_text(recipe("car_rans").read_text())
-    (tmp_path / "datasets/car_rans").mkdir(parents=True)
-    (tmp_path / "datasets/car_rans/manifest.json").write_text("{}")
+    (tmp_path / "recipes" / "naca_rans.toml").write_text(recipe("naca_rans").read_text())
+    (tmp_path / "datasets/naca_rans").mkdir(parents=True)
+    (tmp_path / "datasets/naca_rans/manifest.json").write_text("{}")
     with pytest.raises(InputError) as caught:
         require_data(read_recipe(path).data)
     message = str(caught.value)
     assert "https://" in message
     assert "10 GB" in message
     assert "aerosurrogate prepare Dataset --format airfrans" in message
-    assert "recipes/car_rans.toml" in message
+    assert "recipes/naca_rans.toml" in message
 
 
 def test_headers_say_what_was_counted() -> None:

@@ -15,11 +15,11 @@ from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.mesh.write import write_mesh
 from aerosurrogate.predict import Predictor, evidence
 from aerosurrogate.simulate import cars, shapes
-from aerosurrogate.simulate.spec import read_spec
 from aerosurrogate.trust import familiarity
 
 AIR = StreamOptions(speed=30.0)
-CARS = cars.RANGES | read_spec(Path(__file__).parents[1] / "specs" / "car_rans.toml").ranges
+PLAIN = dict.fromkeys(("mirrors", "spoiler", "rough_floor"), ("no",)) | {"deform": (0.0, 0.0)}
+CARS = cars.RANGES | PLAIN | {"kind": ("notchback", "fastback", "estate", "suv", "van", "ahmed")}
 
 
 def family(count: int, seed: int) -> list[Surface]:

@@ -79,8 +79,8 @@ def test_a_recipe_finds_its_data_in_the_folder_one_works_in(installed, tmp_path)
 
 
 def test_a_recipe_is_copied_to_be_changed_and_never_over_another(installed, tmp_path):
-    assert run(installed, tmp_path, "recipes", "car_rans", "--copy").returncode == 0
-    assert (tmp_path / "car_rans.toml").read_text() == (ROOT / "recipes" / "car_rans.toml").read_text()
-    again = run(installed, tmp_path, "recipes", "car_rans", "--copy")
+    assert run(installed, tmp_path, "recipes", "road_rans", "--copy").returncode == 0
+    assert (tmp_path / "road_rans.toml").read_text() == (ROOT / "recipes" / "road_rans.toml").read_text()
+    again = run(installed, tmp_path, "recipes", "road_rans", "--copy")
     assert again.returncode == 2
     assert "already" in again.stderr

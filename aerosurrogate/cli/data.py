@@ -201,7 +201,7 @@ def recipes(
 ) -> None:
     """List the recipes and specs that come with the project, or copy one.
 
-    Example: `aerosurrogate recipes car_rans --copy`
+    Example: `aerosurrogate recipes road_rans --copy`
     """
     from aerosurrogate.shipped import recipes
 
