@@ -164,6 +164,7 @@ def test_packed_shards_are_never_rewritten_and_new_cases_get_new_ones(tmp_path, 
     assert {path.name: path.read_bytes() for path in out.glob("*.safetensors") if path.name in before} == before
     assert len(list(out.glob("*.safetensors"))) == 2
     assert Dataset(out).case("car-00000").reference == {"cd": 0.3}
+    assert Dataset(out).case("car-00000").surface.sum() <= SKIN_FACES + 1, "with none held out it is no test case"
     assert set(Dataset(out).names()) == {f"car-{i:05d}" for i in range(5)}
 
 

@@ -284,7 +284,7 @@ def _to_pack(formats: dict[Path, str], options: Options, out: Path) -> tuple[lis
             console.warn(
                 f"{len(stale)} packed cases differ from {source} by now; they stay as they are ({stale[0]}, ...)"
             )
-        tests = frozenset(rules.simulated(cases)["test"])
+        tests = frozenset(rules.four_to_one(cases)["test"])
         new = [name for name in sorted(cases) if name not in kept]
         size = PACKED[max((case["dimensions"] for case in cases.values()), default=3)]
         for start in range(0, len(new), size):
