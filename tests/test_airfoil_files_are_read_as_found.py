@@ -11,7 +11,7 @@ from aerosurrogate.cli import app
 from aerosurrogate.errors import InputError
 from aerosurrogate.mesh.airfoil import naca
 from aerosurrogate.mesh.coordinates import read_section
-from aerosurrogate.mesh.read import read_surface
+from aerosurrogate.mesh.read import curve_surface, read_surface
 
 CURVE = naca("4412", 60)
 UPPER, LOWER = CURVE[:31], np.concatenate([CURVE[30:], CURVE[:1]])  # tail to nose, nose to tail
@@ -67,7 +67,7 @@ def test_every_form_gives_the_same_section(form: str, tmp_path: Path) -> None:
     path = tmp_path / ("section.csv" if "csv" in form else "section.dat")
     path.write_text(FORMS[form], encoding="utf-8")
     np.testing.assert_allclose(read_section(path), CURVE, atol=2e-7)
-    assert len(read_surface(path).cells) == len(CURVE)
+    assert len(read_section(path)) == len(CURVE)
 
 
 def test_a_table_of_two_ordinates(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_table_of_two_ordinates(tmp_path: Path) -> None:
     y = 0.6 * (0.2969 * np.sqrt(x) - 0.126 * x - 0.3516 * x**2 + 0.2843 * x**3 - 0.1036 * x**4)
     path = tmp_path / "table.txt"
     path.write_text("x  upper  lower\n" + lines(np.stack([x, y, -y], axis=1), "{:.7f} {:.7f} {:.7f}"))
-    assert read_surface(path).volume == pytest.approx(2 * np.trapezoid(y, x), rel=1e-5)
+    assert curve_surface(read_section(path), "").volume == pytest.approx(2 * np.trapezoid(y, x), rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from aerosurrogate.mesh.airfoil import is_naca, naca
 from aerosurrogate.mesh.coordinates import is_section, named_in_folder, read_section
 from aerosurrogate.mesh.load import cell_sizes, load
 from aerosurrogate.mesh.orient import outward
+from aerosurrogate.mesh.outline import filled
 from aerosurrogate.mesh.stl import read_stl
 from aerosurrogate.mesh.surface import Arrays, Floats, Ints, Surface
 
@@ -101,7 +102,10 @@ def _raw(path: Path, patch: str | None) -> Surface:
         corners = read_stl(path)
         return Surface(corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3), path.stem, path)
     if is_section(path):
-        return curve_surface(read_section(path), path.stem, path)
+        points = read_section(path)
+        curve = filled(points)
+        said = "" if len(curve) == len(points) else "its points lie far apart: a smooth curve goes through them"
+        return replace(curve_surface(curve, path.stem, path), notes=[said] if said else [])
     return replace(skin(load(path), str(path)), name=path.stem, path=path)
 
 

@@ -21,6 +21,7 @@ from aerosurrogate.mesh.airfoil import is_naca, naca
 from aerosurrogate.mesh.coordinates import read_section
 from aerosurrogate.mesh.distance import nearest
 from aerosurrogate.mesh.kulfan import camber_line, half_thickness, kulfan
+from aerosurrogate.mesh.outline import filled
 from aerosurrogate.mesh.surface import Surface
 from aerosurrogate.simulate import cgrid, openfoam
 from aerosurrogate.simulate.cgrid import CGrid, Resolution
@@ -163,7 +164,7 @@ def curve_of(design: Design) -> Array:
         return kulfan(t, c, CURVE_POINTS, 0.01 * float(design.parameters.get("trailing_edge", 0.0)))
     if design.file is None or is_naca(design.file):
         return naca(design.file or str(design.parameters["naca"]), CURVE_POINTS)
-    curve = read_section(Path(design.file))
+    curve = filled(read_section(Path(design.file)))
     return (curve - [curve[:, 0].min(), 0.0]) / np.ptp(curve[:, 0])
 
 

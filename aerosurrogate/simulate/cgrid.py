@@ -1,7 +1,7 @@
 """A structured C-grid around an airfoil, as an OpenFOAM mesh one cell thick.
 
-The root zeta = sqrt(z - z0), with z0 just inside the nose, unwraps airfoil and wake into a nearly flat line, the lower
-side to the left and the upper side to the right, with the stream above it. Grid lines leave that line along its
+The root zeta = sqrt(z - z0) of mesh/outline.py unwraps airfoil and wake into a nearly flat line, the lower side to the
+left and the upper side to the right, with the stream above it. Grid lines leave that line along its
 smoothed normal and relax to the vertical. Back in the plane of the airfoil the far field is a parabola; the cells grow
 with the distance from the nose by themselves. A blunt trailing edge opens the cut into a strip of cells that starts at
 the base and widens with the wake.
@@ -18,6 +18,7 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.optimize import brentq
 
 from aerosurrogate.errors import InputError
+from aerosurrogate.mesh.outline import is_open, unrolled
 from aerosurrogate.simulate import openfoam
 
 Array = np.ndarray
@@ -100,12 +101,7 @@ def grid(curve: Array, resolution: Resolution, first_cell: float, wake_angle: fl
     """
     z = _outline(curve[:, 0] + 1j * curve[:, 1])
     nose = int(np.argmin(z.real))
-    z0 = _root_point(z, nose)
-    # From the lower to the upper side: angles around z0 run from 2 pi (below) to 0 (above).
-    outline = z[::-1] - z0
-    theta = np.unwrap(np.angle(outline))
-    theta -= 2 * np.pi * np.round((theta[-1] - np.angle(outline[-1])) / (2 * np.pi))
-    zeta = np.sqrt(np.abs(outline)) * np.exp(0.5j * theta)
+    zeta, z0 = unrolled(z)
     base, heights = _base_line(zeta, len(z) - 1 - nose, resolution, first_cell, wake_angle)
     lines = _lines(base, heights, resolution)
     plane = z0 + lines**2
@@ -127,7 +123,7 @@ def _outline(z: Array) -> Array:
     One that is hardly blunt is closed by taking its thickness off linearly.
     """
     gap = z[0] - z[-1]
-    if abs(gap.real) > 0.2 * abs(gap):  # the last point is one of the lower side, the edge is sharp
+    if not is_open(z):
         return np.append(z, z[0])
     if abs(gap) > BLUNT:
         raise InputError(
@@ -151,18 +147,6 @@ def _strip(below: Array, above: Array, height: float, cells: int) -> Array:
     half = first * np.cumsum(_growth(first, 0.5, cells // 2) ** np.arange(cells // 2))
     share = np.concatenate([[0.0], half, 1 - half[-2::-1], [1.0]])
     return below[:, None] + share * (above - below)[:, None]
-
-
-def _root_point(z: Array, nose: int) -> complex:
-    """Half a nose radius behind the nose, on the mean line; the radius from the thickness at 0.5 % of the chord."""
-    x_nose = z[nose].real
-
-    def sides(x: float) -> Array:
-        return np.array([np.interp(x, side.real, side.imag) for side in (z[nose::-1], z[nose:])])
-
-    half_thickness = -0.5 * np.diff(sides(x_nose + 0.005))[0]
-    radius = min(half_thickness**2 / (2 * 0.005), 0.1)
-    return complex(x_nose + radius / 2, sides(x_nose + radius / 2).mean())
 
 
 def _base_line(
