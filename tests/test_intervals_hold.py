@@ -175,15 +175,16 @@ def test_the_shipped_models_cover_nine_of_ten_held_out_cases_in_every_group(name
     figures = header["card"]["intervals"]
     foreign = figures.get("foreign_cases", 0)
     assert figures["cases"] + foreign == cases
-    assert foreign >= 40 or name == "airfoil"
+    assert foreign >= 40
     covered = {key: value for key, value in figures.items() if "coverage" in key and "foreign" not in key}
     assert len(covered) == (6 if name == "airfoil" else 2)
-    luck = 1.7 * (0.9 * 0.1 / cases) ** 0.5  # of few cases, that one more or less lies within
     for key, value in covered.items():
-        if foreign:  # what holds for both may be wider than what held-out cases ask for
-            assert value >= 0.87, key
-            value = (value * figures["cases"] + figures[f"{key}_foreign"] * foreign) / cases
-        assert abs(value - 0.9) <= max(0.03, luck), key
+        other = figures.get(f"{key}_foreign")
+        # They are as wide as those ask for who ask for more: they are covered nine times of ten, the others more often.
+        least, count = min((value, figures["cases"]), (1.0 if other is None else other, foreign))
+        luck = 1.7 * (0.9 * 0.1 / count) ** 0.5  # of few cases, that one more or less lies within
+        assert least - 0.9 >= -max(0.03, luck), key
+        assert least - 0.9 <= max(0.03, luck) or (foreign and other is None), key
 
 
 def test_a_car_turned_against_the_stream_is_not_inside(tmp_path):
