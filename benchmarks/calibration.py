@@ -66,10 +66,8 @@ class Held:
         if self.foreign.evidence:
             self.groups["of other makers"] = every >= len(angles)
         if (angles > intervals.STALL).any():
-            self.groups |= {
-                "up to 12 degrees": angles <= intervals.STALL,
-                "beyond 12 degrees": angles > intervals.STALL,
-            }
+            stalled = np.append(angles > intervals.STALL, np.zeros(len(self.foreign.evidence), bool))
+            self.groups |= {"up to 12 degrees": (every < len(angles)) & ~stalled, "beyond 12 degrees": stalled}
 
     def values(self, key: str) -> Any:
         """Predictions as errors are measured: log drag, lift over the silhouette."""
