@@ -1,6 +1,6 @@
 """How fast a folder of designs is ranked: 100 bodies of 15k triangles, read, predicted on their skin, integrated.
 
-    python benchmarks/ranking.py [--count 100] [--model car] [--jobs 2] [--threads]
+    OPENBLAS_NUM_THREADS=1 python benchmarks/ranking.py [--count 100] [--model car] [--jobs 2] [--threads]
 
 The bodies are the cars of sample_meshes/, each stretched a little differently. By processes, as the command does it, or
 by the threads of one. Prints one JSON document; core-seconds of processes are not among it.

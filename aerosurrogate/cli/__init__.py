@@ -19,6 +19,9 @@ for part in ("designs", "data", "training"):  # commands register themselves; --
 
 def main() -> None:
     """Entry point: exit 0 done, 1 a bug, 2 the user's input, 130 interrupted."""
+    # Designs share the cores among them; numpy's own threads, one a core in each, would wait for one another. It looks
+    # here when it is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         app()
     except InputError as error:
