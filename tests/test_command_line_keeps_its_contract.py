@@ -39,6 +39,16 @@ def test_a_damaged_file_of_vtk_is_one_message(tmp_path):
         assert "damaged" in result.stderr
 
 
+def test_numpy_has_one_thread_unless_it_is_said_otherwise():
+    code = "import os, sys; from aerosurrogate.cli import main; assert 'numpy' not in sys.modules"
+    code += "\nsys.argv[1:] = ['--help']\ntry: main()\nfinally: print('threads', os.environ['OPENBLAS_NUM_THREADS'])"
+    for said, threads in (({}, "1"), ({"OPENBLAS_NUM_THREADS": "3"}, "3")):
+        bare = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+        words = [sys.executable, "-c", code]
+        result = subprocess.run(words, capture_output=True, text=True, timeout=120, env={**bare, **said})
+        assert result.stdout.endswith(f"threads {threads}\n"), result.stderr
+
+
 def test_every_command_is_there():
     assert set(COMMANDS) == DESIGN
 

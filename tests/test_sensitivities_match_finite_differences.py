@@ -70,7 +70,7 @@ def test_the_map_agrees_with_finite_differences_on_bumps(shape, stream, of):
     surface = prepared.surface
     response = Response(predictor.surrogate(surface.dimension), prepared, range(6 if surface.dimension == 2 else 2))
     density = smoothed(surface, response.derivatives(of)[of].corners)
-    step = 1e-4 * np.ptp(surface.points[:, 0])  # a trailing edge that moves by much more would cross itself
+    step = 1e-4 * np.ptp(surface.points[:, 0])  # a sharp trailing edge soon turns over
     found, mapped = [], []
     for bump in bumps(surface, 20):
         ahead, back = (

@@ -83,9 +83,8 @@ def test_lift_drag_and_fields_are_those_of_an_airfoil(tiny, tmp_path):
     assert case.fields["p"].max() / stream.dynamic_pressure == pytest.approx(1.0, abs=0.06)  # stagnation
     assert (case.fields["U"][skin] == 0).all()
     far = ~skin & (case.distance > 1.4)
-    assert np.linalg.norm(case.fields["U"][far], axis=1) / stream.speed == pytest.approx(
-        1.0, abs=0.15
-    )  # 0.1, as far as so coarse a grid is wide
+    # So coarse a grid is 0.099 to 0.1 off, by when its solver is stopped.
+    assert np.linalg.norm(case.fields["U"][far], axis=1) / stream.speed == pytest.approx(1.0, abs=0.15)
     assert (case.fields["wallShearStress"][~skin] == 0).all()
     around = case.points[~skin]
     assert (around >= [-2, -1.5]).all()

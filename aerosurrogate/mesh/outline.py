@@ -1,6 +1,6 @@
 """The outline that the points of a section stand for: a smooth curve through them, with the corners that it has.
 
-Half of the catalogues were typed in from tables of thirty points. Between them a section is no polygon: its nose is
+A third of a catalogue are tables of thirty to sixty points. Between them a section is no polygon: its nose is
 round, and how air leaves it hangs on the last few per cent. The root zeta = sqrt(z - z0), with z0 just inside the nose,
 unrolls a section into a nearly straight line along which such points are spread evenly; there a spline goes through
 them.

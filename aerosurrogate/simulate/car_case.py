@@ -54,9 +54,9 @@ class MeshSettings:
         return replace(self, average_from=self.average_from * 4 // 3, relax_u=0.7, relax_p=0.7, relax_k=0.5)
 
 
-# Chosen on a fastback and an estate. With base cells of 0.18 the fastback's drag was 0.207,
-# 0.215 and 0.255 on three placements, with 0.15 and 0.13 it is 0.200 and 0.201; the estate's 0.277 and 0.260, and 0.277
-# with 0.13. Steps of 0.9 for the velocity let the estate's wake wander for 350 iterations (0.25 at the 80th, 0.28 from
+# Chosen on a fastback and an estate. With base cells of 0.18 the fastback's drag was 0.207, 0.215 and 0.255
+# on three placements, with 0.15 and 0.13 it is 0.200 and 0.201; the estate's 0.277 and 0.260, and 0.277 with 0.13.
+# Steps of 0.9 for the velocity let the estate's wake wander for 350 iterations (0.25 at the 80th, 0.28 from
 # the 200th on): whoever stops early finds two states. Steps of 0.95 settle within 150 to 200.
 MESHES: dict[Fidelity, MeshSettings] = {
     "fast": MeshSettings(0.24, 130, 400),

@@ -1,8 +1,8 @@
 """A structured C-grid around an airfoil, as an OpenFOAM mesh one cell thick.
 
 The root zeta = sqrt(z - z0) of mesh/outline.py unwraps airfoil and wake into a nearly flat line, the lower side to the
-left and the upper side to the right, with the stream above it. Grid lines leave that line along its
-smoothed normal and relax to the vertical. Back in the plane of the airfoil the far field is a parabola; the cells grow
+left and the upper side to the right, with the stream above it. Grid lines leave that line along its smoothed normal and
+relax to the vertical. Back in the plane of the airfoil the far field is a parabola; the cells grow
 with the distance from the nose by themselves. A blunt trailing edge opens the cut into a strip of cells that starts at
 the base and widens with the wake.
 """
